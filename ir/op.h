@@ -65,12 +65,14 @@ struct Op {
     /* What a kernel computes, as a tensor expression for a card, so that nothing goes to the host and back; no extent is 0. NULL: there is
      * none, or `compute` is that. */
     void (*card)(TeBuilder *b);
+    /* What a kernel computes, as a tensor expression whose adjoint is the operator's; it costs more than the kernel, and nobody runs it. */
+    void (*expression)(TeBuilder *b);
     /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
      * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once, and a `let`
      * names others.
-     * NULL: zero where no argument or no result is real, else what follows from `compute`. */
+     * NULL: zero where no argument or no result is real, else what follows from `compute` or `expression`. */
     const char *grad;
-    const char *no_grad; /* why there is none: "it …"; NULL: it follows from `compute` */
+    const char *no_grad; /* why there is none: "it …"; NULL: it follows as above */
     /* What the operator means at inference (SimplifyInference); `index` is the field of the result that is used, -1: all of it.
      * Returns NULL when it stays. */
     Expr *(*inference)(Ctx *cx, Arena *arena, const Call *call, int64_t index);

@@ -597,7 +597,7 @@ bool adjoints(const AdjointCall *call, Expr **out)
     for (uint32_t i = 0; i < typed->args.n; i++)
         real |= holds_real(typed->args.at[i]->type);
     if (real && holds_real(typed->base.type))
-        return r.op->compute && !r.op->no_grad
+        return (r.op->compute || r.op->expression) && !r.op->no_grad
                    ? ops_adjoints(&r.m, typed, call->args, call->grad, out)
                    : has_none(call, r.op);
     for (uint32_t i = 0; i < typed->args.n; i++)

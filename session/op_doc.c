@@ -392,7 +392,9 @@ static void op_gradient(Buf *b, const Op *op, bool markdown)
         buf_printf(b, "%sno gradient: %s\n", item, op->no_grad);
     else
         buf_printf(b, "%sgradient: %s\n", item,
-                   op->compute ? "from the loops; zero where nothing is real" : "zero");
+                   op->compute      ? "from the loops; zero where nothing is real"
+                   : op->expression ? "from what it computes, as loops"
+                                    : "zero");
 }
 
 void op_page(Ctx *cx, Buf *b, const Op *op, bool run)

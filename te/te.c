@@ -355,7 +355,7 @@ int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Typ
     b->args = args;
     b->n_args = n;
     b->outputs.n = 0;
-    (op->compute ? op->compute : op->card)(b);
+    (op->compute ? op->compute : op->card ? op->card : op->expression)(b);
     if (b->failed)
         return -1;
     int made = (int)b->outputs.n;

@@ -177,7 +177,7 @@ void te_begin(TeBuilder *b, Ctx *cx, Arena *arena);
 /* An input of the program; only before the first call. */
 TeTensor te_add_input(TeBuilder *b, DType dtype, int rank, const int64_t *shape);
 /* Appends one operator on tensors of the program; its outputs go to `out` (room for `most`); how many, -1 after a diagnostic. `result`
- * is its concrete type. The operator must have a compute, or an expression for a card. */
+ * is its concrete type. The operator must have a compute, or an expression for a card or for its adjoint. */
 int te_call(TeBuilder *b, const Op *op, const Attrs *attrs, Span span, const Type *result, int n,
             const TeTensor *args, int most, TeTensor *out);
 /* Begins a program with the inputs of another. Returned is room for what becomes of the other's tensors, by id; the inputs are there. */

@@ -54,8 +54,8 @@ static bool read_derived(Ctx *cx, const Attrs *a, Span span, Derived *out)
     out->op = op_find(cx, name);
     out->n_by = attrs_ints(a, "by", out->by, BY_MOST);
     out->attrs = NULL;
-    if (!out->op || !out->op->compute || is_adjoint(out->op) || out->n_by < 1 ||
-        attrs_find(a, "by")->list.n > BY_MOST) {
+    if (!out->op || !(out->op->compute || out->op->expression) || is_adjoint(out->op) ||
+        out->n_by < 1 || attrs_find(a, "by")->list.n > BY_MOST) {
         Diag *problem = diag_error(
             cx->diags, E0216_OPERATOR_ARGUMENT, span,
             "`adjoint` is of an operator that is given as loops, by one of its tensors, and "

@@ -1,4 +1,4 @@
-/* Regions of images: pooling over them, boxes to start from, boxes that a network proposes. */
+/* Boxes in images: some to start from, those that a network proposes. */
 #include "stdlib/ops/boxes.h"
 
 #include <math.h>
@@ -18,171 +18,6 @@ static int floats_of(const Attrs *a, const char *key, double *out)
     for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n && n < LIST_MOST; i++)
         out[n++] = v->list.at[i].kind == ATTR_INT ? (double)v->list.at[i].i : v->list.at[i].f;
     return n;
-}
-
-/* ---- vision.roi_align, vision.roi_pool ------------------------------------------------------------ */
-
-static RelResult rel_roi(Rel *r)
-{
-    const Type *t = rel_tensor(r, 0), *rois = t ? rel_tensor(r, 1) : NULL;
-    int64_t size[2];
-    int at[4];
-    if (!rois)
-        return rel_blocked(r);
-    if (!rel_rank(r, 0, t, 4) || !rel_rank(r, 1, rois, 2) || !rel_ints(r, "pooled_size", 2, size) ||
-        !rel_layout(r, "layout", "NCHW", at))
-        return REL_FAILED;
-    if (!dim_agrees(rois->dims[1], 5)) {
-        rel_error(r, E0202_SHAPE, 1, "a region has five numbers: its image and four corners");
-        return REL_FAILED;
-    }
-    Dim dims[4];
-    dims[at[0]] = rois->dims[0];
-    dims[at[1]] = t->dims[at[1]];
-    dims[at[2]] = size[0];
-    dims[at[3]] = size[1];
-    return rel_out_tensor(r, t->dtype, 4, dims);
-}
-
-typedef struct Roi {
-    Tensor *x, *rois, *out; /* in float64 */
-    int64_t n, c, h, w; /* of the data */
-    int64_t step[4]; /* from one to the next along N, C, H and W */
-    int64_t ph, pw, ostep[4];
-    double scale;
-    int64_t ratio;
-    bool max;
-} Roi;
-
-static double pixel(const Roi *s, const double *plane, int64_t y, int64_t x)
-{
-    return plane[y * s->step[2] + x * s->step[3]];
-}
-
-/* Between the four pixels around a place; 0 more than a pixel outside. */
-static double sample(const Roi *s, const double *plane, double y, double x)
-{
-    if (!(y >= -1 && y <= (double)s->h && x >= -1 && x <= (double)s->w))
-        return 0;
-    y = fmin(fmax(y, 0), (double)(s->h - 1));
-    x = fmin(fmax(x, 0), (double)(s->w - 1));
-    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    int64_t y1 = y0 + 1 < s->h ? y0 + 1 : y0, x1 = x0 + 1 < s->w ? x0 + 1 : x0;
-    double dy = y - (double)y0, dx = x - (double)x0;
-    return (pixel(s, plane, y0, x0) * (1 - dx) + pixel(s, plane, y0, x1) * dx) * (1 - dy) +
-           (pixel(s, plane, y1, x0) * (1 - dx) + pixel(s, plane, y1, x1) * dx) * dy;
-}
-
-/* Samples on a grid in each part of the region: their mean or the greatest. */
-static double align_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
-{
-    double y0 = roi[2] * s->scale, x0 = roi[1] * s->scale;
-    double high = fmax(roi[4] * s->scale - y0, 1) / (double)s->ph;
-    double wide = fmax(roi[3] * s->scale - x0, 1) / (double)s->pw;
-    int64_t ny = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(high), 1e6);
-    int64_t nx = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(wide), 1e6);
-    double sum = 0, most = -INFINITY;
-    for (int64_t a = 0; a < ny; a++)
-        for (int64_t b = 0; b < nx; b++) {
-            double v = sample(s, plane, y0 + ((double)i + ((double)a + 0.5) / (double)ny) * high,
-                              x0 + ((double)k + ((double)b + 0.5) / (double)nx) * wide);
-            sum += v;
-            most = fmax(most, v);
-        }
-    return s->max ? most : sum / (double)(ny * nx);
-}
-
-static int64_t within(double v, int64_t most)
-{
-    return v<0 ? 0 : v>(double) most ? most : (int64_t)v;
-}
-
-/* The greatest pixel of each part of the region, whose corners are whole pixels; 0 where there is none. */
-static double pool_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
-{
-    double y0 = round(roi[2] * s->scale), x0 = round(roi[1] * s->scale);
-    double high = fmax(round(roi[4] * s->scale) - y0 + 1, 1) / (double)s->ph;
-    double wide = fmax(round(roi[3] * s->scale) - x0 + 1, 1) / (double)s->pw;
-    int64_t top = within(floor((double)i * high) + y0, s->h);
-    int64_t end = within(ceil((double)(i + 1) * high) + y0, s->h);
-    int64_t left = within(floor((double)k * wide) + x0, s->w);
-    int64_t right = within(ceil((double)(k + 1) * wide) + x0, s->w);
-    double most = top < end && left < right ? -INFINITY : 0;
-    for (int64_t y = top; y < end; y++)
-        for (int64_t x = left; x < right; x++)
-            most = fmax(most, pixel(s, plane, y, x));
-    return most;
-}
-
-typedef double RoiBin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k);
-
-static bool roi_one(OpCall *c, const Roi *s, RoiBin *bin, int64_t r)
-{
-    const double *roi = reals(s->rois) + 5 * r;
-    double *out = reals(s->out) + r * s->ostep[0];
-    if (!(roi[0] >= 0 && roi[0] < (double)s->n)) {
-        diag_error(c->cx->diags, E0304_INDEX, c->span,
-                   "region %lld is of image %g, but there are %lld", (long long)r, roi[0],
-                   (long long)s->n);
-        return false;
-    }
-    const double *image = reals(s->x) + (int64_t)roi[0] * s->step[0];
-    for (int64_t k = 0; k < s->c; k++)
-        for (int64_t i = 0; i < s->ph && !limit_hit(&c->cx->limits); i++)
-            for (int64_t j = 0; j < s->pw; j++)
-                out[k * s->ostep[1] + i * s->ostep[2] + j * s->ostep[3]] =
-                    bin(s, image + k * s->step[1], roi, i, j);
-    return !limit_hit(&c->cx->limits);
-}
-
-static bool roi_begin(OpCall *c, Roi *s)
-{
-    s->x = kernel_arg_as(c, 0, float64_dtype);
-    s->rois = kernel_arg_as(c, 1, float64_dtype);
-    s->out = tensor_new(&c->cx->limits, float64_dtype, 4, c->type->dims);
-    if (!s->x || !s->rois || !s->out)
-        return false;
-    int at[4];
-    int64_t in[4], out[4];
-    layout_positions(attrs_string(c->attrs, "layout"), "NCHW", at);
-    shape_strides(4, s->x->shape, in);
-    shape_strides(4, s->out->shape, out);
-    for (int i = 0; i < 4; i++) {
-        s->step[i] = in[at[i]];
-        s->ostep[i] = out[at[i]];
-    }
-    s->n = s->x->shape[at[0]];
-    s->c = s->x->shape[at[1]];
-    s->h = s->x->shape[at[2]];
-    s->w = s->x->shape[at[3]];
-    s->ph = s->out->shape[at[2]];
-    s->pw = s->out->shape[at[3]];
-    s->scale = attrs_float(c->attrs, "spatial_scale");
-    return true;
-}
-
-static bool roi_run(OpCall *c, Roi *s, RoiBin *bin)
-{
-    bool good = roi_begin(c, s);
-    for (int64_t r = 0; good && r < s->rois->shape[0]; r++)
-        good = roi_one(c, s, bin, r);
-    kernel_release(2, (Tensor *[]){s->x, s->rois});
-    if (good)
-        return kernel_set(c, kernel_cast(c, s->out, c->type->dtype));
-    tensor_release(s->out);
-    return false;
-}
-
-static bool kernel_roi_align(OpCall *c)
-{
-    Roi s = {.ratio = attrs_int(c->attrs, "sample_ratio", -1),
-             .max = str_is(attrs_string(c->attrs, "mode"), "max")};
-    return roi_run(c, &s, align_bin);
-}
-
-static bool kernel_roi_pool(OpCall *c)
-{
-    return roi_run(c, &(Roi){0}, pool_bin);
 }
 
 /* ---- vision.yolo_reorg ---------------------------------------------------------------------------- */
@@ -552,8 +387,6 @@ static bool kernel_proposal(OpCall *c)
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-static const OpArg roi_args[] = {
-    {"data", "images"}, {"rois", "regions: image, left, top, right, bottom"}, {0}};
 static const OpArg transform_args[] = {{"cls_prob", "images of classes of anchors: scores"},
                                        {"loc_pred", "four moves for each anchor"},
                                        {"anchor", "the anchors' corners"},
@@ -575,17 +408,6 @@ static const AttrValue three_ratios[] = {NUMBER(0.5), NUMBER(1), NUMBER(2)};
      .otherwise = {.kind = ATTR_LIST, .list = {(ARRAY), (N)}}, \
      .doc = DOC}
 
-#define ROI_SIZE                                                      \
-    ATTR_MUST("pooled_size", INTS, "height and width of the result"), \
-        ATTR_MUST("spatial_scale", FLOAT, "from the regions' coordinates to the data's")
-static const OpAttr roi_align_attrs[] = {
-    ROI_SIZE,
-    ATTR_I("sample_ratio", -1, "samples along each axis of a part; -1: one a pixel"),
-    ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("mode", "avg", "\"avg\" or \"max\" of the samples"),
-    {0}};
-static const OpAttr roi_pool_attrs[] = {
-    ROI_SIZE, ATTR_S("layout", "NCHW", "the order of the axes"), {0}};
 static const OpAttr reorg_attrs[] = {ATTR_I("stride", 1, "extent of a block along each axis"), {0}};
 static const OpAttr prior_attrs[] = {
     NUMBERS("sizes", ones, 1, "heights in parts of the image's"),
@@ -611,22 +433,11 @@ static const OpAttr proposal_attrs[] = {
     ATTR_B("iou_loss", 0, "moves are of the corners, in pixels"),
     {0}};
 
-#define IN_REGIONS \
-    "a function in C computes it; `image.crop_and_resize`, which takes regions too, has one"
 #define ROW(NAME, ARGS, ATTRS, PATTERN, REL, COMPUTE, SHAPES, SAMPLES, ...)                   \
     OP_ROW("vision." NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, __VA_ARGS__, .shapes = SHAPES, \
            COMPUTE)
 
 const Op vision_ops[] = {
-    ROW("roi_align", roi_args, roi_align_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_align,
-        "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
-        "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
-        "The mean of samples in each part of regions; samples lie between pixels.",
-        .no_grad = IN_REGIONS),
-    ROW("roi_pool", roi_args, roi_pool_attrs, OP_OUT_FUSABLE, rel_roi, .kernel = kernel_roi_pool,
-        "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)",
-        "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)",
-        "The greatest pixel in each part of regions.", .no_grad = IN_REGIONS),
     ROW("yolo_reorg", args_data, reorg_attrs, OP_INJECTIVE, rel_reorg, .compute = compute_reorg,
         "(N, C, H, W) -> (N, C*stride*stride, H/stride, W/stride)", "(float32[1,4,4,6], stride=2)",
         "Blocks of places as channels, in Darknet's order."),

@@ -15,7 +15,7 @@ RELAY = os.environ.get("RELAY", "build/relay")
 JIT_EVERY = 10  # of the rows that are differentiable, so many are tried by compiled code
 
 # Where functions are real, or smooth.
-POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm vision.get_valid_counts".split()
+POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm vision.get_valid_counts vision.roi_align vision.roi_pool".split()
 RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
 # Arguments that are not real numbers, by operator and position; else zeros and ones.
 INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.reshape", 1): 1, ("dyn.strided_slice", 1): 0, ("dyn.strided_slice", 2): 5,
