@@ -231,10 +231,21 @@ static void show_lowered(Gen *g, const Instance *in)
     buf_char(g->lowered, '\n');
 }
 
+/* Lets of a function that is worth a module of its own. */
+#define STRAIGHT_LEAST 100
+/* Operations of kernels for an instruction of the code that calls them: beside these nobody notices what the code is like. */
+#define OPERATIONS_LEAST 1e4
+
 bool function_make(Gen *g, Instance *in)
 {
+    Live *live = live_of(g, in);
+    /* Each of its instructions is run once, as its kernels are. */
+    bool straight = live->size >= STRAIGHT_LEAST && !live->calls && !in->is_inner && !g->alone;
+    if (g->plain || (straight && g->instructions > 0))
+        gen_turn(g);
     instance_enter(g, in);
-    Fn f = {.g = g, .in = in, .fn = in->value, .live = live_of(g, in)};
+    g->operations = 0;
+    Fn f = {.g = g, .in = in, .fn = in->value, .live = live};
     g->size += f.live->size;
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");
@@ -251,7 +262,9 @@ bool function_make(Gen *g, Instance *in)
     ptrmap_deinit(&f.sizes);
     g->unit->nests |= f.live->nests;
     g->calls |= f.live->calls;
-    g->instructions += orc_instructions(f.fn);
+    uint32_t made = orc_instructions(f.fn);
+    g->instructions += made;
+    g->plain = straight && g->operations >= OPERATIONS_LEAST * made;
     return !g->failed;
 }
 

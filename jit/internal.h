@@ -232,6 +232,7 @@ bool orc_has_dots(const Orc *o);
 typedef struct OrcModule {
     Gen *g; /* that made it, and receives the object */
     LLVMModuleRef m;
+    bool plain; /* how good its code is does not matter */
 } OrcModule;
 
 /* Modules of which objects are made, on several threads, beside the making of more modules; and beside all that the session does, where
@@ -415,9 +416,11 @@ struct Gen {
     Arena *arena; /* the unit's */
     LLVMContextRef c;
     LLVMModuleRef m;
-    Vec(LLVMModuleRef) full; /* that came before it, each with its context */
+    bool plain; /* m's code: it waits for kernels nearly all the time */
+    Vec(OrcModule) full; /* that came before it, each with its context */
     struct OrcWork *work; /* on these, and on modules of kernels; NULL: none so far */
     uint32_t instructions; /* of `m` */
+    double operations; /* of the kernels that the function being made calls */
     LLVMBuilderRef b;
     LLVMTypeRef i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
     uint32_t number, begun; /* of the module, of its first one */

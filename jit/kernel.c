@@ -478,7 +478,7 @@ void kernels_give(Gen *g)
     if (!open)
         return;
     g->batch->open = NULL;
-    orc_give(&g->work, (OrcModule){open, open->m});
+    orc_give(&g->work, (OrcModule){.g = open, .m = open->m});
 }
 
 bool kernels_link(Gen *g)

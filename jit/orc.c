@@ -348,7 +348,7 @@ static void do_job(void *data)
 {
     Job *job = data;
     const Gen *g = job->in.g;
-    bool plain = g->once || orc_is_plain(g), improves = g->control && !plain;
+    bool plain = g->once || job->in.plain || orc_is_plain(g), improves = g->control && !plain;
     job->ok = (job->beside || !limit_waits(&g->cx->limits)) && (!improves || improve(job)) &&
               make_object(job, plain ? MACHINE_PLAIN : MACHINE_GOOD);
 }

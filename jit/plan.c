@@ -744,6 +744,7 @@ static void plan_step(Fn *f, Step *s, int at)
     const TeProgram *program = step_program(f, s);
     if (!program || (s->out.n > 0 && are_views(s, program)))
         return;
+    f->g->operations += te_cost(program).operations;
     s->known = arena_new_array(f->g->arena, KernelInput, s->in.n + 1);
     for (size_t i = 0; i < s->in.n; i++)
         s->known[i] = known_of(f, s->in.at[i]);

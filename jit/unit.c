@@ -52,9 +52,10 @@ void gen_turn(Gen *g)
     for (size_t i = 0; i < g->kernels.n; i++)
         g->kernels.entries[i].value = NULL;
     LLVMDisposeBuilder(g->b);
-    vec_push(&g->full, g->arena, g->m);
+    vec_push(&g->full, g->arena, ((OrcModule){g, g->m, g->plain}));
     g->c = NULL;
     g->instructions = 0;
+    g->plain = false;
     gen_open(g, g->unit->name->text);
 }
 
@@ -68,7 +69,7 @@ static void dispose(LLVMModuleRef m)
 void gen_close(Gen *g)
 {
     for (size_t i = 0; i < g->full.n; i++)
-        dispose(g->full.at[i]);
+        dispose(g->full.at[i].m);
     if (g->c) {
         LLVMDisposeBuilder(g->b);
         dispose(g->m);
@@ -129,7 +130,7 @@ static void give_full(Gen *g)
 {
     kernels_give(g);
     for (size_t i = 0; i < g->full.n; i++)
-        orc_give(&g->work, (OrcModule){g, g->full.at[i]});
+        orc_give(&g->work, g->full.at[i]);
 }
 
 bool gen_empty(Gen *g)
@@ -137,7 +138,7 @@ bool gen_empty(Gen *g)
     give_full(g);
     bool ok = orc_finish(&g->work);
     while (g->full.n > 0)
-        dispose(vec_pop(&g->full));
+        dispose(vec_pop(&g->full).m);
     return ok || !(g->failed = true);
 }
 
@@ -145,7 +146,7 @@ bool gen_empty(Gen *g)
 static void give_modules(Gen *g)
 {
     give_full(g);
-    orc_give(&g->work, (OrcModule){g, g->m});
+    orc_give(&g->work, (OrcModule){g, g->m, g->plain});
 }
 
 static bool link_objects(Gen *g)
