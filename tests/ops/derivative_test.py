@@ -1,7 +1,7 @@
-"""Derivatives by the typed forms: of whole programs, first and second, against finite differences in float64.
+"""Derivatives by the typed forms: of whole programs, first and second, of some third, against finite differences in float64.
 
-Each program is a function @f of real tensors (and data made of them by @make) in a real number. Along a random direction its slope
-is compared with grad, the slope of that with grad of grad, and with jvp."""
+Each program is a function @f of real tensors (and data made of them) in a real number. Along a random direction its slope is compared
+with grad and with jvp, the slope of that with grad of grad, and so on."""
 import os
 import subprocess
 import sys
@@ -13,7 +13,10 @@ RELAY = os.environ.get("RELAY", "build/relay")
 RNG = np.random.default_rng(11)
 STEP, NEAR = 1e-6, 5e-7
 
-# name, shapes of the parameters, definitions; "first": no second derivative.
+# Those that are differentiated three times, by the evaluator: making code of that takes seconds.
+THIRD = {"dense", "attention", "trees", "map and foldl with closures", "functions of functions", "closures that keep numbers", "records in records",
+         "loops, branches and references"}
+# name, shapes of the parameters, definitions.
 PROGRAMS = [
     ("dense", [(2, 3), (4, 3), (4,)], """
 def @f(%x: Tensor[(2, 3), float64], %w: Tensor[(4, 3), float64], %b: Tensor[(4), float64]) -> float64 {
@@ -123,6 +126,14 @@ def @f(%x: Tensor[(3), float64]) -> float64 {
   let %both = @compose(%scale, fn (%y: Tensor[(3), float64]) { sin(%y) });
   sum(@compose(%both, %scale)(%x))
 }"""),
+    ("map and foldl with closures", [(3,), (3,)], """
+def @times(%k: Tensor[(3), float64]) { fn (%y: Tensor[(3), float64]) { sin(%y * %k) } }
+def @f(%x: Tensor[(3), float64], %k: Tensor[(3), float64]) -> float64 {
+  let %g = @times(%k);
+  let %h = @compose(%g, fn (%y: Tensor[(3), float64]) { %y * %x });
+  let %all = @map(%h, @map(fn (%a: float64) { %g(%k * %a) }, Cons(sum(%x), Cons(2f64, Nil))));
+  sum(@foldl(fn (%s: Tensor[(3), float64], %y: Tensor[(3), float64]) { %g(%s) * %y + %k }, %x, %all))
+}"""),
     ("a derivative inside", [(3,)], """
 def @inner(%x: Tensor[(3), float64]) -> float64 { sum(exp(%x) * %x) }
 def @f(%x: Tensor[(3), float64]) -> float64 { let %g = grad(@inner)(%x * %x).0; sum(sin(%g * 0.1f64)) }"""),
@@ -176,22 +187,17 @@ def run(engine, program, values, folder):
         return {k: z[k] for k in z.files}
 
 
-def main_of(shapes, second):
-    """@f, its slope along %v… by grad and by jvp, and the slope of the first."""
-    n = len(shapes)
-    params = ", ".join([f"%p{i}: {type_of(s)}" for i, s in enumerate(shapes)] + [f"%v{i}: {type_of(s)}" for i, s in enumerate(shapes)])
-    args, dirs = ", ".join(f"%p{i}" for i in range(n)), ", ".join(f"%v{i}" for i in range(n))
-    along = " + ".join(f"sum(%g.{i} * %v{i})" for i in range(n))
-    twice = " + ".join(f"sum(%h.{i} * %v{i})" for i in range(n))
-    inner = ", ".join(f"%q{i}: {type_of(s)}" for i, s in enumerate(shapes))
-    names = ", ".join(f"%q{i}" for i in range(n))
-    more = f"let %h = grad(fn ({inner}) {{ let %g = grad(@f)({names}); {along} }})({args}); " if second else ""
+def main_of(shapes, order):
+    """@f, its slope along %v… by grad and by jvp, then the slope of the slope, and so on."""
+    params = lambda letter: ", ".join(f"%{letter}{i}: {type_of(s)}" for i, s in enumerate(shapes))
+    names = lambda letter: ", ".join(f"%{letter}{i}" for i in range(len(shapes)))
+    along = " + ".join(f"sum(%g.{i} * %v{i})" for i in range(len(shapes)))
+    f, slopes = "@f", []
+    for _ in range(order):
+        f = f"fn ({params('q')}) {{ let %g = grad({f})({names('q')}); {along} }}"
+        slopes.append(f"({f})({names('p')})")
     return f"""
-def @main({params}) {{
-  let %g = grad(@f)({args});
-  let %j = jvp(@f)({args}, {dirs});
-  {more}(@f({args}), {along}, %j.1, {twice if second else "0f64"})
-}}
+def @main({params('p')}, {params('v')}) {{ (@f({names('p')}), jvp(@f)({names('p')}, {names('v')}).1, {', '.join(slopes)}) }}
 """
 
 
@@ -199,23 +205,22 @@ def main():
     failures, checked = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for name, shapes, text in PROGRAMS:
-            second = not name.startswith("first:")
             at = [RNG.uniform(0.2, 1.2, s) for s in shapes]
             to = [RNG.normal(size=s) for s in shapes]
-            program = text + main_of(shapes, second)
             for engine in ("interp", "jit"):
+                program = text + main_of(shapes, 3 if name in THIRD and engine == "interp" else 2)
                 try:
                     def moved(step):
                         values = {f"p{i}": x + step * d for i, (x, d) in enumerate(zip(at, to))}
                         values.update({f"v{i}": d for i, d in enumerate(to)})
-                        return run(engine, program, values, folder)
+                        return list(run(engine, program, values, folder).values())
                     low, here, high = moved(-STEP), moved(0), moved(STEP)
                 except RuntimeError as e:
                     failures.append(f"{engine}: {name}: {e}")
                     continue
-                slope = lambda k: (high[f"result.{k}"] - low[f"result.{k}"]) / (2 * STEP)
-                pairs = [("grad", here["result.1"], slope(0)), ("jvp", here["result.2"], slope(0))]
-                pairs += [("grad of grad", here["result.3"], slope(1))] if second else []
+                slope = lambda k: (high[k] - low[k]) / (2 * STEP)
+                pairs = [("jvp", here[1], slope(0)), ("grad", here[2], slope(0))]
+                pairs += [("grad of " * k + "grad", here[k + 2], slope(k + 1)) for k in range(1, len(here) - 2)]
                 for what, got, want in pairs:
                     checked += 1
                     if not abs(got - want) <= NEAR * (1 + 10 * abs(want)):
