@@ -70,6 +70,12 @@ static bool makes_reference(const Expr *e)
     return e->kind == EXPR_REF_NEW;
 }
 
+/* A form of what was reported; nothing of it runs. */
+static bool is_broken(const Expr *e)
+{
+    return is_form(e) && type_is_poison(expr_as_call(e)->args.at[0]->type);
+}
+
 static bool mentions_var(const Type *t)
 {
     bool found = t->kind == TYPE_VAR;
@@ -163,6 +169,17 @@ static const Expr *value_of(void *data, const Var *v)
     return value || !f->wish.value_of ? value : f->wish.value_of(f->wish.data, v);
 }
 
+/* What has an effect, or makes a reference. */
+static bool is_made_once(void *data, const Expr *e)
+{
+    Forms *f = data;
+    Purity purity;
+    purity_init(&purity, f->m, f->env, e);
+    bool pure = purity_of(&purity, e);
+    purity_deinit(&purity);
+    return e->kind != EXPR_FUNCTION && (!pure || reaches(f, e, makes_reference));
+}
+
 /* The function behind an expression: a definition, a literal, or what is computed without an effect. NULL after a diagnostic. */
 static const Function *function_of(Forms *f, const Call *form)
 {
@@ -186,10 +203,7 @@ static const Function *function_of(Forms *f, const Call *form)
         diag_help(d, "give it a definition, a literal, or a variable that is bound to one");
         return NULL;
     }
-    Purity purity;
-    purity_init(&purity, f->m, f->env, e);
-    bool pure = purity_of(&purity, e) && !reaches(f, e, makes_reference);
-    purity_deinit(&purity);
+    bool pure = !is_made_once(f, e);
     if (pure && e->kind != EXPR_OP && e->kind != EXPR_CON && e->kind != EXPR_GLOBAL)
         return called(f, e);
     Diag *d =
@@ -210,6 +224,7 @@ static VjpCall vjp_call(Forms *f, const Call *form)
                      .where = form->base.span,
                      .what = expr_call_of_op(&form->base)->name,
                      .value_of = value_of,
+                     .is_made_once = is_made_once,
                      .data = f};
 }
 
@@ -496,8 +511,8 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
         f->left = f->left ? f->left : old;
         return now;
     }
-    if (type_is_poison(form->args.at[0]->type))
-        return now; /* that was reported, and nothing of it runs */
+    if (is_broken(old))
+        return now;
     const Function *fn = function_of(f, form);
     Expr *made = fn ? expand(f, form, fn) : NULL;
     if (made)
@@ -702,6 +717,7 @@ typedef struct Left {
     const Expr *bare; /* a form that is given nothing */
     const Expr *open; /* over a type parameter that no call of a definition decides */
     const Expr *value; /* a definition with such a form, which nobody calls */
+    bool broken;
 } Left;
 
 static WalkNext find_left(void *data, const Expr *e)
@@ -710,13 +726,15 @@ static WalkNext find_left(void *data, const Expr *e)
     const Forms *f = l->f;
     const GlobalVar *g = expr_as_global(e);
     const OpRef *op = expr_as_op(e);
-    if (is_open_form(e))
+    if (is_broken(e))
+        l->broken = true;
+    else if (is_open_form(e))
         l->open = e;
     else if (op && op->op->flags & OP_FORM)
         l->bare = e;
     else if (g && e != f->m->expr && is_open(l->f, find_global(f->m, f->env, g->name)))
         l->value = e;
-    return l->bare || l->open || l->value ? WALK_STOP : WALK_ON;
+    return l->broken || l->bare || l->open || l->value ? WALK_STOP : WALK_ON;
 }
 
 /* No form stands for nothing. */
@@ -729,8 +747,8 @@ static bool none_left(Forms *f)
             whole = ir_walk(&f->m->defs.at[i].fn->base, find_left, NULL, &l);
     if (f->m->expr && whole)
         whole = ir_walk(f->m->expr, find_left, NULL, &l);
-    if (whole)
-        return true;
+    if (whole || l.broken)
+        return whole;
     const Expr *at = l.bare ? l.bare : l.open ? l.open : l.value;
     const char *name = l.bare   ? expr_as_op(at)->op->name
                        : l.open ? expr_call_of_op(at)->name
@@ -760,7 +778,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
     bool ok = true;
     while (ok && one_round(&f))
         ok = !limit_hit(&cx->limits) && typecheck_module(cx, m, env) && shorten(&f);
-    if (ok && !f.failed.n && f.left)
+    if (ok && !f.failed.n && f.left && !reaches(&f, expr_as_call(f.left)->args.at[0], is_broken))
         diag_error(cx->diags, E0605_NO_GRADIENT, f.left->span,
                    "`%s` is asked of a function that contains this very call",
                    expr_call_of_op(f.left)->name);

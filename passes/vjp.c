@@ -104,6 +104,14 @@ static void find_itself(void *data, Var *var)
     i->found |= var == i->var;
 }
 
+static bool uses(const Expr *e, const Var *var)
+{
+    Itself itself = {var, false};
+    if (var)
+        ir_free_vars(e, find_itself, &itself);
+    return itself.found;
+}
+
 /* What is put in place of a call; NULL: the call stays. */
 static const Function *literal_of(const Unfold *u, const Expr *callee)
 {
@@ -115,12 +123,9 @@ static const Function *literal_of(const Unfold *u, const Expr *callee)
         return u->all.at[i - 1].stays ? NULL : u->all.at[i - 1].body;
     const Expr *value = callee->kind == EXPR_VAR ? ptrmap_find(&u->purity.values, callee) : callee;
     const Function *f = expr_as_function(value);
-    if (!f || f->type_params.n || function_is_skipped(f))
+    if (!f || function_is_skipped(f))
         return NULL;
-    Itself itself = {expr_as_var(callee), false};
-    if (itself.var)
-        ir_free_vars(&f->base, find_itself, &itself);
-    return itself.found ? NULL : f;
+    return uses(&f->base, expr_as_var(callee)) ? NULL : f;
 }
 
 static const Loop *loop_of(const Unfold *u, const Expr *callee)
@@ -141,6 +146,10 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
 {
     Unfold *u = rw->data;
     const Call *was = expr_as_call(old), *is = expr_as_call(now);
+    const Let *let = expr_as_let(now);
+    const Function *bound = let ? expr_as_function(let->value) : NULL;
+    if (bound && bound->type_params.n && !uses(let->body, let->var))
+        return let->body;
     const Loop *loop = is ? loop_of(u, is->callee) : NULL;
     if (loop) {
         u->unfolded++; /* what it calls */
@@ -149,6 +158,10 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     const Function *f = was && is ? literal_of(u, is->callee) : NULL;
     if (!f || f->params.n != is->args.n)
         return now;
+    if (f->type_params.n != was->type_args.n)
+        return now;
+    if (f->type_params.n && !(f = beta_instance(rw->cx, rw->module, f, was->type_args.at)))
+        return NULL;
     ir_walk(&f->base, count_node, NULL, &u->size);
     u->unfolded += !expr_as_global(is->callee);
     return beta(rw->cx, rw->module, &u->purity, NULL, f, is->args.n, is->args.at, was->args.at);
@@ -166,6 +179,18 @@ static Function *unfold_in(Unfold *u, const Function *f)
     return expr_as_function(now);
 }
 
+/* References to data, in tuples or alone, stand for themselves: beside them stands an adjoint. */
+static bool has_cells(Vjp *v, const Type *t)
+{
+    t = type_find(t);
+    if (t->kind == TYPE_REF)
+        return !(vjp_holds(v, t->parts[0]) & HOLDS_CODE);
+    bool all = t->kind == TYPE_TUPLE;
+    for (uint32_t i = 0; all && i < t->n; i++)
+        all = !(vjp_holds(v, t->parts[i]) & HOLDS_CODE) || has_cells(v, t->parts[i]);
+    return all;
+}
+
 typedef struct Outside {
     Vjp *v;
     PtrMap map; /* Var -> Expr */
@@ -174,17 +199,23 @@ typedef struct Outside {
 static void note_outside(void *data, Var *var)
 {
     Outside *o = data;
-    const VjpCall *call = o->v->call;
-    bool code = var->base.type && vjp_holds(o->v, var->base.type) & HOLDS_CODE;
-    const Expr *value = code ? call->value_of(call->data, var) : NULL;
-    if (value)
+    Vjp *v = o->v;
+    bool code = var->base.type && vjp_holds(v, var->base.type) & HOLDS_CODE;
+    const VjpCall *call = v->call;
+    const Expr *value =
+        code && !has_cells(v, var->base.type) ? call->value_of(call->data, var) : NULL;
+    if (!value || v->failed)
+        return;
+    if (call->is_made_once(call->data, value))
+        vjp_refuse(v, &var->base, "it is bound outside, and made with a reference");
+    else
         ptrmap_put(&o->map, var, (void *)(uintptr_t)value);
 }
 
 /* Functions that variables of the surroundings hold are bound inside; they may use such variables themselves. */
 static const Function *with_outside(Vjp *v, const Function *f)
 {
-    for (bool more = true; more && !limit_hit(&v->cx->limits);) {
+    for (bool more = true; more && !v->failed && !limit_hit(&v->cx->limits);) {
         Outside o = {.v = v};
         Expr *body = f->body;
         ir_free_vars(&f->base, note_outside, &o);
@@ -293,13 +324,14 @@ static Function *prepared(Vjp *v, const Function *f)
     size_t unfolded = 1;
     Function *now = NULL;
     f = with_outside(v, f);
+    unfolded = !v->failed;
     for (int round = 0; round < 20 && unfolded; round++) {
         now = unfold_once(v, f, &unfolded);
         if (!now || !check(v, now))
             return NULL;
         f = now;
     }
-    Expr *anf = to_anf(v->cx, v->call->module, &now->base);
+    Expr *anf = now ? to_anf(v->cx, v->call->module, &now->base) : NULL;
     return anf ? expr_as_function(taken_apart(v, anf)) : NULL;
 }
 
@@ -379,12 +411,56 @@ static void forget(Vjp *v)
         ptrmap_clear(maps[i]);
 }
 
+typedef struct Cells {
+    Vjp *v;
+    Lets lets;
+} Cells;
+
+/* A reference from outside goes on to hold what it holds. Beside it stands, for one call, the adjoint of that, or how it changes. */
+static Expr *with_cells(Cells *c, const Type *t, Expr *e)
+{
+    Vjp *v = c->v;
+    Arena *arena = v->make.arena;
+    t = type_find(t);
+    if (!(vjp_holds(v, t) & HOLDS_CODE))
+        return e;
+    uint32_t n = t->kind == TYPE_TUPLE ? t->n : 2;
+    Expr **fields = arena_alloc_must(v->make.scratch, n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < n && t->kind == TYPE_TUPLE; i++)
+        fields[i] = with_cells(c, t->parts[i],
+                               lets_push(&c->lets, expr_tuple_get(arena, v->make.span, e, i)));
+    if (t->kind == TYPE_REF) {
+        Expr *old = lets_push(&c->lets, expr_ref_read(arena, v->make.span, e));
+        fields[0] = e;
+        fields[1] = expr_ref_new(arena, v->make.span, vjp_zeros(v, t->parts[0], old));
+    }
+    return lets_push(&c->lets, expr_tuple(arena, v->make.span, n, fields));
+}
+
+static void note_cell(void *data, Var *var)
+{
+    Cells *c = data;
+    Vjp *v = c->v;
+    if (!(vjp_holds(v, var->base.type) & HOLDS_CODE) || !has_cells(v, var->base.type))
+        return;
+    ptrmap_put(&v->now, var, with_cells(c, var->base.type, &var->base));
+    if (!v->forward)
+        ptrmap_put(&v->active, var, NULL);
+    v->references = true;
+}
+
 static Function *derivative_of(Vjp *v, const Function *f, VjpGives gives)
 {
+    Cells c = {.v = v, .lets = {.make = &v->make}};
     forget(v);
+    ir_free_vars(&f->base, note_cell, &c);
     ir_walk(&f->base, find_captured, NULL, &(Captures){v, &f->base});
     count_uses(&f->base, &v->uses);
-    return v->forward ? vjp_forward(v, f) : vjp_function(v, f, gives);
+    Function *made = v->forward ? vjp_forward(v, f) : vjp_function(v, f, gives);
+    return made ? expr_function(v->make.arena, made->base.span, made->type_params, made->params.n,
+                                made->params.at, made->attrs, made->ret_type,
+                                lets_close(&c.lets, made->body))
+                : NULL;
 }
 
 static Function *make_piece(Vjp *v, const Piece *p)

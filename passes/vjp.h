@@ -50,6 +50,7 @@ typedef struct VjpCall {
     const char *what; /* its name */
     /* The expression that a variable which is bound outside stands for; NULL: nobody knows. */
     const Expr *(*value_of)(void *data, const Var *v);
+    bool (*is_made_once)(void *data, const Expr *e); /* made again it would be another */
     void *data;
 } VjpCall;
 
