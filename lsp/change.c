@@ -137,12 +137,15 @@ static void add_fix(Actions *a, const json_t *about, const RelayFix *fix, bool o
 {
     Buf title = {0};
     RelayRange r = fix->range;
-    int shown = (int)strcspn(fix->text, "\n");
+    /* What is put behind something begins with what parts the two. */
+    const char *text = fix->text + strspn(fix->text, ", \n");
+    text = *text ? text : fix->text;
+    int shown = (int)strcspn(text, "\n");
     if (r.to > r.from)
         buf_printf(&title, "Replace `%.*s` by `%.*s`", (int)(r.to - r.from),
-                   buf_text(&a->o->text) + r.from, shown, fix->text);
+                   buf_text(&a->o->text) + r.from, shown, text);
     else
-        buf_printf(&title, "Write `%.*s`", shown, fix->text);
+        buf_printf(&title, "Write `%.*s`", shown, text);
     json_t *edits = json_array();
     json_array_append_new(edits, edit(a->s, a->o, fix->range, fix->text));
     json_array_append_new(a->list,

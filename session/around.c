@@ -1,11 +1,13 @@
 /* What stands around the cursor in a text that is being typed: its items are parsed and checked in a world of their own, which ends with
  * the answer. */
 #include "ir/walk.h"
+#include "base/memory.h"
 #include "base/vec.h"
 #include "parser/lexer.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The innermost expression of a text at the cursor. */
@@ -130,12 +132,32 @@ enum { WANTED_MOST = 1 << 14 };
 typedef struct Bracket {
     char close;
     bool condition; /* of an `if`; or the braces behind it */
+    bool matches; /* `match` was written, and its braces come */
+    bool clauses; /* the braces of a `match` */
+    bool pattern; /* what stands here is a pattern, or a field of one */
+    bool begun; /* behind the last comma something stands */
 } Bracket;
 
 typedef struct Brackets {
     Arena arena;
     Vec(Bracket) open;
+    Bracket outside;
 } Brackets;
+
+/* What the next token stands in. */
+static Bracket *innermost(Brackets *b)
+{
+    return b->open.n ? &vec_last(&b->open) : &b->outside;
+}
+
+static void read_in_bracket(Bracket *b, TokenKind kind)
+{
+    b->begun = kind != TOKEN_COMMA;
+    b->matches =
+        (b->matches && kind != TOKEN_LBRACE) || kind == TOKEN_MATCH || kind == TOKEN_MATCH_PARTIAL;
+    if (b->clauses && (kind == TOKEN_COMMA || kind == TOKEN_FAT_ARROW))
+        b->pattern = kind == TOKEN_COMMA;
+}
 
 /* Those that are open at the end. False: more are closed than were opened. */
 static bool read_brackets(Brackets *b, const char *text, size_t len)
@@ -150,9 +172,13 @@ static bool read_brackets(Brackets *b, const char *text, size_t len)
                      : t.kind == TOKEN_LBRACE   ? '}'
                                                 : 0;
         bool opens_if = close == ')' ? before.kind == TOKEN_IF : close == '}' && condition;
+        Bracket *in = innermost(b), opened = {.close = close, .condition = opens_if};
+        opened.clauses = close == '}' && in->matches;
+        opened.pattern = opened.clauses || (close == ')' && in->pattern);
         condition = false;
+        read_in_bracket(in, (TokenKind)t.kind);
         if (close)
-            vec_push(&b->open, &b->arena, ((Bracket){close, opens_if}));
+            vec_push(&b->open, &b->arena, opened);
         bool closes = t.kind == TOKEN_RPAREN || t.kind == TOKEN_RBRACKET || t.kind == TOKEN_RBRACE;
         even = even && (!closes || b->open.n);
         if (closes && b->open.n) {
@@ -169,6 +195,8 @@ void close_brackets(Buf *out, const char *text, size_t len, const char *filler)
     read_brackets(&b, text, len);
     while (b.open.n) {
         Bracket last = vec_pop(&b.open);
+        if (last.clauses && last.pattern && last.begun)
+            buf_printf(out, " => %s", filler);
         buf_char(out, last.close);
         if (last.condition && last.close == ')')
             buf_printf(out, " { %s }", filler);
@@ -178,19 +206,57 @@ void close_brackets(Buf *out, const char *text, size_t len, const char *filler)
     arena_deinit(&b.arena);
 }
 
-/* What stands behind the hole stays where its brackets agree. */
-static void write_hole(Buf *out, Str text, RelayRange at, int more)
+PatternPlace pattern_place(const char *text, size_t len)
 {
-    size_t end = at.to;
-    while (end < text.len && strchr(" \t\n", text.ptr[end]))
-        end++;
-    bool last = end == text.len || text.ptr[end] == ')';
-    buf_bytes(out, text.ptr, at.from);
-    buf_char(out, '_');
-    for (int i = 0; last && i < more; i++)
+    Brackets b = {0};
+    read_brackets(&b, text, len);
+    Bracket in = *innermost(&b);
+    arena_deinit(&b.arena);
+    return !in.pattern || in.begun ? PATTERN_NOWHERE : in.clauses ? PATTERN_CLAUSE : PATTERN_FIELD;
+}
+
+static size_t skip_blanks(Str text, size_t at)
+{
+    while (at < text.len && strchr(" \t\n", text.ptr[at]))
+        at++;
+    return at;
+}
+
+/* Behind the fields that a constructor has already. */
+static size_t skip_fields(Str text, size_t at)
+{
+    long depth = 0;
+    for (size_t i = skip_blanks(text, at); i < text.len; i++) {
+        depth += (text.ptr[i] == '(') - (text.ptr[i] == ')');
+        if (depth <= 0)
+            return text.ptr[i] == ')' && i > at ? i + 1 : at;
+    }
+    return at;
+}
+
+/* The hole of an expression, and of a pattern a variable, with what has to stand behind it and does not. */
+static size_t write_filler(Buf *out, Str text, size_t end, PatternPlace place, int more)
+{
+    if (place != PATTERN_NOWHERE)
+        end = skip_fields(text, end);
+    size_t next = skip_blanks(text, end);
+    bool last = next == text.len || text.ptr[next] == ')';
+    bool arrow = next + 1 < text.len && !memcmp(text.ptr + next, "=>", 2);
+    bool alone = last || strchr("},", text.ptr[next]);
+    buf_str(out, place == PATTERN_NOWHERE ? "_" : "%_");
+    if (place == PATTERN_CLAUSE && !arrow)
+        buf_str(out, alone ? " => _" : " => _, ");
+    for (int i = 0; place == PATTERN_NOWHERE && last && i < more; i++)
         buf_str(out, ", _");
-    size_t n = out->n;
-    buf_bytes(out, text.ptr + at.to, text.len - at.to);
+    return end;
+}
+
+/* What stands behind the hole stays where its brackets agree. */
+static void write_hole(Buf *out, Str text, RelayRange at, PatternPlace place, int more)
+{
+    buf_bytes(out, text.ptr, at.from);
+    size_t end = write_filler(out, text, at.to, place, more), n = out->n;
+    buf_bytes(out, text.ptr + end, text.len - end);
     Brackets b = {0};
     bool even = read_brackets(&b, buf_text(out), out->n) && b.open.n == 0;
     arena_deinit(&b.arena);
@@ -200,12 +266,92 @@ static void write_hole(Buf *out, Str text, RelayRange at, int more)
     close_brackets(out, buf_text(out), n, "_");
 }
 
+/* ---- patterns ------------------------------------------------------------------------------------------------------------------ */
+
+static bool holds_var(const Pattern *p, const Var *v)
+{
+    if (p->kind == PATTERN_VAR)
+        return p->var == v;
+    bool found = false;
+    for (uint32_t i = 0; i < p->n && !found; i++)
+        found = holds_var(p->fields[i], v);
+    return found;
+}
+
+/* The pattern with the constructor in place of the variable. The parser holds patterns to a depth. */
+static Pattern *with_constructor(Arena *a, Pattern *p, const Var *v, const Constructor *con)
+{
+    bool here = p->kind == PATTERN_VAR && p->var == v;
+    uint32_t n = here ? con->n : p->n;
+    Pattern **fields = arena_alloc_must(a, n, sizeof(Pattern *));
+    for (uint32_t i = 0; i < n; i++)
+        fields[i] = here ? pattern_wildcard(a, p->span) : with_constructor(a, p->fields[i], v, con);
+    return here                       ? pattern_con(a, p->span, con, n, fields)
+           : p->kind == PATTERN_CON   ? pattern_con(a, p->span, p->con, n, fields)
+           : p->kind == PATTERN_TUPLE ? pattern_tuple(a, p->span, n, fields)
+                                      : p;
+}
+
+/* What may stand in place of the variable of the last of these clauses. */
+static void take_patterns(RelaySession *s, const Wanted *w, Match *m, const Var *v, bool called)
+{
+    const Type *t = type_find(v->base.type);
+    const Source *text = sources_get(&s->cx.sources, m->base.span.source);
+    uint32_t last = m->clauses.n - 1;
+    Pattern *whole = m->clauses.at[last].pattern;
+    Arena arena;
+    Buf b = {0};
+    arena_init(&arena, &s->cx.limits);
+    for (uint32_t i = 0; t->kind == TYPE_ADT && i < t->def->n_cons; i++) {
+        const Constructor *con = t->def->cons[i];
+        m->clauses.at[last].pattern = with_constructor(&arena, whole, v, con);
+        buf_clear(&b);
+        pattern_sketch(&b, con, called ? 0 : con->n, text);
+        w->fits(w->data, buf_text(&b), match_takes(&s->cx, m, last) ? FITS_NOW : FITS_ELSEWHERE);
+    }
+    m->clauses.at[last].pattern = whole;
+    buf_clear(&b);
+    if (t->kind == TYPE_TUPLE && !called) {
+        pattern_sketch(&b, NULL, t->n, text);
+        w->fits(w->data, buf_text(&b), FITS_NOW);
+    }
+    arena_deinit(&arena);
+    buf_deinit(&b);
+}
+
+/* Of the match that the text was given a clause more: its patterns, and all that its other clauses miss. */
+static void find_patterns(RelaySession *s, const Wanted *w, const Match *match, const Var *v,
+                          bool called)
+{
+    uint32_t n = 0, at = 0;
+    Clause *clauses = memory_alloc(match->clauses.n * sizeof *clauses);
+    Match others = *match;
+    if (!clauses)
+        return;
+    for (uint32_t i = 0; i < match->clauses.n; i++) {
+        if (holds_var(match->clauses.at[i].pattern, v))
+            at = i;
+        else
+            clauses[n++] = match->clauses.at[i];
+    }
+    others.clauses = (ClauseList){clauses, n};
+    Buf all = {0};
+    if (w->place == PATTERN_CLAUSE && !called && match_missing(&s->cx, &others, 0, NULL) > 1 &&
+        match_clauses(&s->cx, &others, ", ", &all))
+        w->fits(w->data, buf_text(&all), FITS_ALL);
+    clauses[n] = match->clauses.at[at];
+    others.clauses.n = n + 1;
+    take_patterns(s, w, &others, v, called);
+    buf_deinit(&all);
+    free(clauses);
+}
+
 static void take_fits(const Wanted *w, const Diags *ds, uint32_t source, size_t from)
 {
     for (const Diag *d = ds->first; d; d = d->next)
         if (d->code == E0219_HOLE && d->span.source == source && d->span.from == from)
             for (const DiagFix *f = d->fixes; f; f = f->next)
-                w->fits(w->data, f->text);
+                w->fits(w->data, f->text, FITS_NOW);
 }
 
 void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more)
@@ -214,7 +360,8 @@ void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more)
     Diags found, *before = s->cx.diags;
     if (text.len > WANTED_MOST)
         return;
-    write_hole(&asked, text, at, more);
+    w->place = pattern_place(text.ptr, at.from);
+    write_hole(&asked, text, at, w->place, more);
     diags_init(&found, &s->cx.limits);
     s->cx.diags = &found;
     uint32_t source = sources_add(&s->cx.sources, "input", buf_text(&asked), asked.n);
@@ -225,9 +372,15 @@ void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more)
     for (size_t i = t.seen.n; i-- > 0 && !a.best;)
         look_in(&a, t.seen.at[i].module, t.seen.at[i].span);
     const Var *v = expr_as_var(a.best);
-    if (v && a.span.from == at.from && str_is((Str){v->name->text, v->name->len}, HOLE_NAME))
+    const Match *match = expr_as_match(a.parent);
+    bool here = v && a.span.from == at.from;
+    if (here && (w->place == PATTERN_NOWHERE ? str_is((Str){v->name->text, v->name->len}, HOLE_NAME)
+                                             : match != NULL))
         w->type = type_find(v->base.type);
-    take_fits(w, &found, source, at.from);
+    if (w->type && w->place != PATTERN_NOWHERE)
+        find_patterns(s, w, match, v, skip_fields(text, at.to) > at.to);
+    if (w->place == PATTERN_NOWHERE)
+        take_fits(w, &found, source, at.from);
     trail_deinit(&t);
     sources_drop(&s->cx.sources, source);
     diags_deinit(&found);

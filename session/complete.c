@@ -276,16 +276,23 @@ static void offer_dtypes(Completer *c)
     c->rank = 0;
 }
 
-static void offer_types(Completer *c)
+static void offer_constructors(Completer *c)
 {
     const Module *env = c->s->env;
     for (size_t i = 0; i < env->types.n; i++) {
         const TypeDef *def = env->types.at[i];
-        offer(c, "", def->name->text, "type", NULL, "data type");
         for (uint32_t k = 0; k < def->n_cons; k++)
             offer(c, "", def->cons[k]->name->text, "constructor",
                   type_of_constructor(&c->s->cx, def->cons[k]), NULL);
     }
+}
+
+static void offer_types(Completer *c)
+{
+    const Module *env = c->s->env;
+    for (size_t i = 0; i < env->types.n; i++)
+        offer(c, "", env->types.at[i]->name->text, "type", NULL, "data type");
+    offer_constructors(c);
     offer(c, "", "Tensor", "type", NULL, "Tensor[(2, 3), float32]");
     offer_dtypes(c);
 }
@@ -411,10 +418,32 @@ static const Type *type_of_callee(const Completer *c, Str callee)
 
 /* ---- what is wanted --------------------------------------------------------------------------------------------------------- */
 
-static void offer_fitting(void *data, const char *text)
+/* Patterns go in as they are written. What other clauses take is there for who asks for it by its name. */
+static void offer_pattern(Completer *c, const char *text, Fits how)
+{
+    RelaySession *s = c->s;
+    Str name = {text, strcspn(text, "(")};
+    const Constructor *con = module_find_con(s->env, ctx_name_str(&s->cx, name));
+    static const Fit fits[] = {
+        [FITS_NOW] = FIT_WANTED, [FITS_ALL] = FIT_LIKELY, [FITS_ELSEWHERE] = FIT_POSSIBLE};
+    c->fit = fits[how];
+    c->rank = (int)c->n;
+    bool typed = c->prefix.len > 0;
+    if (how == FITS_ALL && !typed)
+        offer(c, "", text, "clauses", NULL, "all that is missing");
+    else if (how == FITS_NOW || (how == FITS_ELSEWHERE && typed))
+        offer(c, "", text, "constructor", con ? type_of_constructor(&s->cx, con) : NULL, "tuple");
+    c->rank = 0;
+}
+
+static void offer_fitting(void *data, const char *text, Fits how)
 {
     Completer *c = data;
     RelaySession *s = c->s;
+    if (c->wanted.place != PATTERN_NOWHERE) {
+        offer_pattern(c, text, how);
+        return;
+    }
     size_t n = strcspn(text, "(");
     bool sigil = strchr("@%", text[0]) != NULL;
     const Name *name = ctx_name_str(&s->cx, (Str){text + sigil, n - sigil});
@@ -445,6 +474,8 @@ static bool offer_wanted(Completer *c, size_t len, int more)
     c->rank = 0;
     if (!w->type || w->type->open || type_is_poison(w->type))
         return false;
+    if (w->place != PATTERN_NOWHERE)
+        return true;
     for (size_t i = s->n_locals; i-- > 0;) {
         const Local *l = &s->locals[i];
         const Var *now = ptrmap_find(l->graph ? &s->graph_names : &s->local_names, l->var->name);
@@ -723,6 +754,12 @@ static void complete_expression(Completer *c, size_t len)
     }
     int arity = op ? op_arity(op) : f && f->kind == TYPE_FUNC ? (int)f->n : 0;
     bool known = offer_wanted(c, len, arity > a.argument ? arity - a.argument - 1 : 0);
+    if (c->wanted.place != PATTERN_NOWHERE) {
+        c->fit = FIT_POSSIBLE;
+        if (c->n == 0 && !sigil && !c->wanted.type)
+            offer_constructors(c);
+        return;
+    }
     /* Which instance of a polymorphic function it is the argument decides. */
     known = known && !(f && f->n_params);
     if (c->prefix.len == 0) {

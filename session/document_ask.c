@@ -422,7 +422,7 @@ static size_t readable_part(const RelayDocument *d, size_t from, size_t offset, 
         if (t.kind == TOKEN_LBRACE || t.kind == TOKEN_SEMICOLON || t.kind == TOKEN_FAT_ARROW)
             cut = t.to;
     buf_bytes(out, text + from, cut - from);
-    buf_str(out, " ()");
+    buf_str(out, pattern_place(text + from, cut - from) == PATTERN_NOWHERE ? " ()" : " ");
     close_brackets(out, text + from, cut - from, "()");
     return cut - from + 1;
 }

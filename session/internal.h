@@ -445,11 +445,17 @@ bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, si
                    AroundWhat what, Span *at);
 /* Appends what closes the brackets that are open in the text; `filler` stands where that wants an expression. */
 void close_brackets(Buf *out, const char *text, size_t len, const char *filler);
+/* Whether what is written behind the text is a pattern: of a clause of a `match`, or of a field in one. */
+typedef enum PatternPlace { PATTERN_NOWHERE, PATTERN_CLAUSE, PATTERN_FIELD } PatternPlace;
+PatternPlace pattern_place(const char *text, size_t len);
+/* How something fits: here; here too, but other clauses take all that it would; as all clauses that are missing. */
+typedef enum Fits { FITS_NOW, FITS_ELSEWHERE, FITS_ALL } Fits;
 /* What is wanted where [from, to) stands in a text that is being typed: the answer of the checker to a hole in its place. `type` NULL:
  * nobody knows. `fits` calls back for each name that fits, as one would write it. */
 typedef struct Wanted {
     const Type *type;
-    void (*fits)(void *data, const char *text);
+    PatternPlace place;
+    void (*fits)(void *data, const char *text, Fits how);
     void *data;
 } Wanted;
 /* Behind the hole `more` others stand, as further arguments, where nothing does yet. */

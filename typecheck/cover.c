@@ -9,6 +9,7 @@
  * that a clause is never reached; a value that no clause fits is an error of the running program. */
 #include "typecheck/internal.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define WORK_MOST 2000000
@@ -38,6 +39,7 @@ typedef struct Cover {
     Arena path_arena;       /* its own: the other goes back and forth */
     bool *reached;          /* by clause; may be NULL */
     Buf *out;               /* the missing cases, one a line; may be NULL */
+    const Source *text;     /* the cases are clauses to put into this text; may be NULL */
     size_t most, missing;
     uint64_t work;
 } Cover;
@@ -57,14 +59,53 @@ static bool row_looks(const Row *row, uint32_t columns)
 
 /* ---- the missing cases as text ------------------------------------------------------------------------------------------------ */
 
-static void print_symbol(Buf *out, const Symbol *s)
+static bool uses_variable(const Source *text, const char *name, size_t n)
+{
+    for (const char *p = strchr(text->text, '%'); p; p = strchr(p + 1, '%'))
+        if (!strncmp(p + 1, name, n) && !isalnum((unsigned char)p[1 + n]) && p[1 + n] != '_')
+            return true;
+    return false;
+}
+
+/* The next variable that the text does not use: a letter, or one with a number behind it. */
+static void print_variable(Buf *out, const Source *text, uint32_t *named)
+{
+    static const char letters[] = "xyzuvwabcdefghijklmnopqrst";
+    Buf name = {0};
+    do {
+        uint32_t i = (*named)++, many = sizeof letters - 1;
+        buf_clear(&name);
+        buf_char(&name, letters[i % many]);
+        if (i >= many)
+            buf_printf(&name, "%u", i / many);
+    } while (uses_variable(text, buf_text(&name), name.n));
+    buf_printf(out, "%%%s", buf_text(&name));
+    buf_deinit(&name);
+}
+
+/* `text` NULL: what is not looked at is `_`, and else a variable that is new there. */
+static void print_symbol(Buf *out, const Symbol *s, const Source *text, uint32_t *named)
 {
     if (s->con)
         buf_str(out, s->con->name->text);
+    else if (!s->tuple && text)
+        print_variable(out, text, named);
     else if (!s->tuple)
         buf_char(out, '_');
     if (s->n || s->tuple)
         buf_char(out, '(');
+}
+
+void pattern_sketch(Buf *out, const Constructor *con, uint32_t n, const Source *text)
+{
+    uint32_t named = 0;
+    print_symbol(out, &(Symbol){con, !con, n}, text, &named);
+    for (uint32_t i = 0; i < n; i++) {
+        buf_str(out, i ? ", " : "");
+        print_variable(out, text, &named);
+    }
+    if (n || !con)
+        buf_str(out, !con && n == 1 ? ",)" : ")");
 }
 
 typedef struct Open {
@@ -79,10 +120,11 @@ static void report_case(Cover *c)
         return;
     Vec(Open) open = {0};
     size_t next = 0;
+    uint32_t named = 0;
     do {
         Symbol s = next < c->path.n ? c->path.at[next] : (Symbol){0};
         next++;
-        print_symbol(c->out, &s);
+        print_symbol(c->out, &s, c->text, &named);
         if (s.n) {
             vec_push(&open, c->arena, ((Open){s.n, s.tuple && s.n == 1}));
             continue;
@@ -94,7 +136,7 @@ static void report_case(Cover *c)
         if (open.n)
             buf_str(c->out, ", ");
     } while (open.n);
-    buf_char(c->out, '\n');
+    buf_str(c->out, c->text ? " => _\n" : "\n");
 }
 
 /* ---- the matrix ------------------------------------------------------------------------------------------------------------------ */
@@ -218,8 +260,24 @@ static void cover(Cover *c, const Matrix *m)
     cover_first(c, m);
 }
 
+/* No pattern says of what type the value is. */
+static void cover_unmatched(Cover *c, const Type *t)
+{
+    const TypeDef *def = t->kind == TYPE_ADT ? t->def : NULL;
+    for (uint32_t i = 0; def && i < def->n_cons; i++) {
+        vec_push(&c->path, &c->path_arena, ((Symbol){def->cons[i], false, def->cons[i]->n}));
+        report_case(c);
+        c->path.n--;
+    }
+    if (t->kind == TYPE_TUPLE)
+        vec_push(&c->path, &c->path_arena, ((Symbol){NULL, true, t->n}));
+    if (!def)
+        report_case(c);
+}
+
 static void cover_match(Cover *c, const Match *match)
 {
+    const Type *t = match->scrutinee->type;
     Matrix m = {arena_new_array(c->arena, Row, match->clauses.n), match->clauses.n, 1};
     if (!m.rows)
         return;
@@ -228,18 +286,78 @@ static void cover_match(Cover *c, const Match *match)
         m.rows[i] = (Row){arena_new(c->arena, const Pattern *), i};
         m.rows[i].at[0] = match->clauses.at[i].pattern;
     }
-    cover(c, &m);
+    if (m.n == 0 && t)
+        cover_unmatched(c, type_find(t));
+    else
+        cover(c, &m);
     arena_deinit(&c->path_arena);
+}
+
+static size_t find_missing(Ctx *cx, const Match *match, size_t most, const Source *text, Buf *out)
+{
+    Arena arena;
+    arena_init(&arena, &cx->limits);
+    Cover c = {.arena = &arena, .out = out, .text = text, .most = most};
+    cover_match(&c, match);
+    arena_deinit(&arena);
+    return c.missing;
 }
 
 size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out)
 {
+    return find_missing(cx, match, most, NULL, out);
+}
+
+bool match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out)
+{
+    enum { MOST = 30 };
+    const Source *text = sources_get(&cx->sources, match->base.span.source);
+    Buf lines = {0};
+    size_t n = text ? find_missing(cx, match, MOST, text, &lines) : 0;
+    const char *at = buf_text(&lines);
+    for (size_t i = 0; n <= MOST && i < n; i++, at += strcspn(at, "\n") + 1)
+        buf_printf(out, "%s%.*s", i ? between : "", (int)strcspn(at, "\n"), at);
+    buf_deinit(&lines);
+    return n > 0 && n <= MOST;
+}
+
+bool match_takes(Ctx *cx, const Match *match, uint32_t clause)
+{
     Arena arena;
     arena_init(&arena, &cx->limits);
-    Cover c = {.arena = &arena, .out = out, .most = most};
-    cover_match(&c, match);
+    Cover c = {.arena = &arena, .reached = arena_new_array(&arena, bool, match->clauses.n)};
+    if (c.reached)
+        cover_match(&c, match);
+    bool takes = !c.reached || c.reached[clause] || c.work > WORK_MOST;
     arena_deinit(&arena);
-    return c.missing;
+    return takes;
+}
+
+/* The missing clauses, behind those that there are: on lines of their own where the last one has one. */
+static void offer_clauses(Checker *ck, Diag *d, const Match *match)
+{
+    const ClauseList *clauses = &match->clauses;
+    Span span = clauses->n ? clauses->at[clauses->n - 1].span : match->base.span;
+    const Source *text = sources_get(&ck->cx->sources, span.source);
+    Buf between = {0}, fix = {0};
+    if (!text || span.to > text->len || span.to == 0)
+        return;
+    size_t line = span.from;
+    while (clauses->n && line > 0 && strchr(" \t", text->text[line - 1]))
+        line--;
+    bool own = clauses->n && line > 0 && text->text[line - 1] == '\n';
+    buf_char(&between, ',');
+    buf_char(&between, own ? '\n' : ' ');
+    buf_bytes(&between, text->text + line, own ? span.from - line : 0);
+    if (clauses->n)
+        buf_str(&fix, buf_text(&between));
+    bool known = match_clauses(ck->cx, match, buf_text(&between), &fix);
+    /* Without clauses they stand in front of the brace that ends the match. */
+    span.from = span.to -= clauses->n ? 0 : 1;
+    if (known)
+        diag_fix(d, span, NULL, buf_text(&fix));
+    buf_deinit(&between);
+    buf_deinit(&fix);
 }
 
 static void report_missing(Checker *ck, const Match *match, const Cover *c)
@@ -258,6 +376,7 @@ static void report_missing(Checker *ck, const Match *match, const Cover *c)
     if (c->missing > c->most)
         diag_note(d, "there are more");
     diag_help(d, "add the clauses, or write `match?` where no value can be one of them");
+    offer_clauses(ck, d, match);
 }
 
 void match_check(Checker *ck, Match *match)

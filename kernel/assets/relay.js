@@ -265,7 +265,7 @@
       for (const fix of problem.fixes || []) {
         const button = document.createElement('button');
         button.className = 'jp-mod-styled jp-mod-minimal';
-        button.textContent = fix.text.trim() || '⌫';
+        button.textContent = fix.text.replace(/^[\s,]+(?=\S)/, '').trim() || '⌫';
         button.onclick = () => {
           /* The text may have moved, but not changed: then there is another answer. */
           const moved = from - place(problem.from);

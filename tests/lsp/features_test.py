@@ -114,6 +114,9 @@ def completion(server):
     assert "nn.dense" in labels(" @twice(%b)", " nn.de")
     assert "axis=" in labels(" multiply(%y", "sum(%y, ax")
     assert "Square" in labels(" @twice(%b)", " Squ")
+    found = labels(" @twice(%b)", " match (Square(1)) { ")
+    assert any(i["detail"] == "all that is missing" for i in found.values()), found
+    assert {i for i in found if i.startswith("Square(%")}, found
 
 
 def hints(server):
@@ -188,6 +191,15 @@ def actions(server):
     assert fixed("def @f(%x: flaot32) { %x }", "flaot32") == "def @f(%x: float32) { %x }"
     assert fixed("def @f(%n: int32) -> int32 { _ }", "_", "Replace `_` by `%n`") == \
         "def @f(%n: int32) -> int32 { %n }"
+    shape = "type Shape { Square(int32), Box(int32, int32), Dot }\n"
+    assert fixed(shape + "def @f(%s: Shape) { match (%s) { Dot => 0 } }", "match",
+                 "Write `Square(%x) => _, Box(%x, %y) => _`") == \
+        shape + "def @f(%s: Shape) { match (%s) { Dot => 0, Square(%x) => _, Box(%x, %y) => _ } }"
+    assert fixed(shape + "def @f(%s: Shape) {\n  match (%s) {\n    Dot => 0,\n    Square(%x) => %x, // area\n  }\n}", "match",
+                 "Write `Box(%y, %z) => _`") == \
+        shape + "def @f(%s: Shape) {\n  match (%s) {\n    Dot => 0,\n    Square(%x) => %x,\n    Box(%y, %z) => _, // area\n  }\n}"
+    assert fixed("match (Nil) {}", "match", "Write `Cons(%x, %y) => _, Nil => _`") == \
+        "match (Nil) {Cons(%x, %y) => _, Nil => _}"
     d = Document(server, MODULE, "file:///tmp/rewrites.rly")
     place = d.place("%y")
     found = d.ask("codeAction", range={"start": place, "end": place}, context={"diagnostics": []})

@@ -131,6 +131,23 @@ int main(void)
     CHECK(unlink(path) == 0);
     snprintf(path, sizeof path, "%s/net", folder);
     CHECK(rmdir(path) == 0 && rmdir(folder) == 0);
+    /* In a pattern: the constructors that are left, with names for the fields that the text does not use, and all at once. */
+    run(s, "let %list = Cons(1, Nil); type Shape { Circle(float32), Box(float32, float32), Dot }");
+    CHECK_TEXT(offers(s, "match (%list) { ^"), "Cons(%x, %y) Nil Cons(%x, %y) => _, Nil => _");
+    CHECK_TEXT(offers(s, "match (%list) { Nil => 0, ^ }"), "Cons(%x, %y)");
+    CHECK_TEXT(offers(s, "match (%list) { ^ Nil => 0 }"), "Cons(%x, %y)");
+    CHECK_TEXT(offers(s, "match (%list) { Nil => 0, Cons(%x, %y) => %x, ^ }"), "");
+    CHECK_TEXT(offers(s, "match (%list) { Nil => 0, N^ }"), "Nil");
+    CHECK_TEXT(offers(s, "match (%list) { Cons(%x, ^"), "Cons(%y, %z) Nil");
+    CHECK_TEXT(offers(s, "match (%list) { Cons(%x, Nil) => 1, Cons(%x, _^) => 2 }"),
+               "Cons(%y, %z)");
+    CHECK_TEXT(offers(s, "match (%list) { Co^(%h, %t) => %h }"), "Cons");
+    CHECK_TEXT(offers(s, "match (%list) { Nil => if (True) { 0 } else { 1 }, ^"), "Cons(%x, %y)");
+    CHECK_TEXT(offers(s, "match ((%list, 1)) { (Nil, _) => 0, ^ }"), "(%x, %y)");
+    CHECK_TEXT(offers(s, "match ((%list, 1)) { (^, _) => 0 }"), "Cons(%x, %y) Nil");
+    CHECK_TEXT(offers(s, "match (%list) { Cons(%^, _) => 0 }"), "");
+    CHECK_TEXT(offers(s, "def @area(%s: Shape) { match (%s) { Box(%x, %y) => %x * %y, ^"),
+               "Circle(%z) Dot Circle(%z) => _, Dot => _");
     relay_session_free(s);
     return check_done();
 }
