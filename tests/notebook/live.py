@@ -119,6 +119,24 @@ def check_completion(page):
     page.wait(f"{PANEL}.content.widgets[2].model.sharedModel.getSource() === 'nn.softmax(%a, axis=)'", 30, "the attribute is filled in")
 
 
+def check_tab(page):
+    """Tab behind a hole offers what fills it, and in a match the patterns that are left; what is chosen takes the hole's place."""
+    complete(page, "let %b: float32 = _;", 19)
+    page.wait(f"{OFFERS}.startsWith('%a ')", 30, "what fills the hole is offered")
+    picture(page, "hole-tab.png")
+    page.value("jupyterapp.commands.execute('completer:select-notebook').then(() => true)")
+    page.wait(f"{PANEL}.content.widgets[2].model.sharedModel.getSource() === 'let %b: float32 = %a;'", 30, "the hole is filled")
+    complete(page, "match (Cons(1, Nil)) {  }", 23)
+    page.wait(f"{OFFERS}.startsWith('Cons(%x, %y) Nil Cons(%x, %y) => _, Nil => _')", 30, "the patterns are offered")
+    picture(page, "patterns.png")
+    for _ in range(2):
+        page.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown", code="ArrowDown", windowsVirtualKeyCode=40)
+    page.value("jupyterapp.commands.execute('completer:select-notebook').then(() => true)")
+    page.wait(f"{PANEL}.content.widgets[2].model.sharedModel.getSource() === 'match (Cons(1, Nil)) {{ Cons(%x, %y) => _, Nil => _ }}'", 30,
+              "all clauses are there")
+    page.wait(f"{WRONG} === '_'", 30, "and say what is to be filled")
+
+
 def check_question(page):
     """A cell asks, and the answer that is typed below it counts."""
     write(page, ":type")
@@ -159,6 +177,7 @@ def main():
         run(page, 2)
         check_holes(page)
         check_completion(page)
+        check_tab(page)
         check_question(page)
 
 
