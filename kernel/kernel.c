@@ -307,7 +307,16 @@ static void *heartbeat_main(void *data)
 
 /* ---- start ---- */
 
-static bool open_sockets(Kernel *k, Buf *why)
+/* The socket that listens at the port of a channel since before the kernel was loaded; below 0: none does. */
+static int early_socket(const Kernel *k, const KernelOptions *options, int channel)
+{
+    for (size_t i = 0; i < options->n_early; i++)
+        if (options->early[i].port == k->connection.ports[channel])
+            return options->early[i].fd;
+    return -1;
+}
+
+static bool open_sockets(Kernel *k, const KernelOptions *options, Buf *why)
 {
     static const SocketRole roles[CHANNEL_KINDS] = {
         [CHANNEL_SHELL] = SOCKET_REQUESTS, [CHANNEL_CONTROL] = SOCKET_REQUESTS,
@@ -322,7 +331,9 @@ static bool open_sockets(Kernel *k, Buf *why)
         k->sockets[i] = socket_new(k->wire, roles[i], c->encrypted ? &c->curve : NULL);
         buf_clear(&endpoint);
         connection_endpoint(c, (ChannelKind)i, &endpoint);
-        ok = k->sockets[i] && socket_bind(k->sockets[i], buf_text(&endpoint), why);
+        int early = early_socket(k, options, i);
+        ok = k->sockets[i] && (early < 0 || socket_take(k->sockets[i], early)) &&
+             socket_bind(k->sockets[i], buf_text(&endpoint), why);
         buf_clear(&endpoint);
         if (ok)
             socket_endpoint(k->sockets[i], &endpoint);
@@ -389,7 +400,8 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     k->parent = find_parent();
     k->started_by = getppid();
     k->supervisor = pthread_self();
-    if (!open_sockets(k, why) || !handshake(&k->connection, k->wire, &k->sender.signer, why) ||
+    if (!open_sockets(k, options, why) ||
+        !handshake(&k->connection, k->wire, &k->sender.signer, why) ||
         !connection_save(&k->connection, why) || (options->sandbox && !sandbox_close_network(why)))
         return false;
     k->session = relay_session_new(&(RelayOptions){.color = true, .width = 100});

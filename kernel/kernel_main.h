@@ -6,10 +6,20 @@
 #define KERNEL_KERNEL_MAIN_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+enum { KERNEL_PORTS = 5 };
+
+/* A port at which somebody listens for the kernel already; the socket becomes the kernel's. */
+typedef struct EarlyPort {
+    int port, fd;
+} EarlyPort;
 
 typedef struct KernelOptions {
     const char *connection_file; /* NULL: makes one and prints its name */
     bool sandbox; /* opens no file and no socket once it serves (base/sandbox.h) */
+    EarlyPort early[KERNEL_PORTS];
+    size_t n_early;
 } KernelOptions;
 
 /* Serves the connection until it is told to end. A cell that does not end within a second of a shutdown ends with the process. */

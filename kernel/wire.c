@@ -224,6 +224,11 @@ static void choose_family(Socket *s, const char *endpoint)
         set_int(s->handle, ZMQ_IPV6, 1);
 }
 
+bool socket_take(Socket *s, int fd)
+{
+    return set_int(s->handle, ZMQ_USE_FD, fd);
+}
+
 bool socket_bind(Socket *s, const char *endpoint, Buf *why)
 {
     choose_family(s, endpoint);

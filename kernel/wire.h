@@ -97,6 +97,8 @@ bool wire_has_curve(void);
 Socket *socket_new(Wire *w, SocketRole role, const WireCurve *curve);
 void socket_free(Socket *s);
 
+/* What is bound next takes this socket of the system, which listens already. */
+bool socket_take(Socket *s, int fd);
 /* Binds, trying for two seconds while the address is in use. False: `why` says so in one line. */
 bool socket_bind(Socket *s, const char *endpoint, Buf *why);
 bool socket_connect(Socket *s, const char *endpoint, Buf *why);

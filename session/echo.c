@@ -318,7 +318,9 @@ static void take(RelaySession *s, const Change *c)
     if (c->n || c->removed.n)
         session_guard(s, sink, take_names, &t);
     take_text(s, c);
-    session_guard(s, sink, take_variables, &t);
+    /* Definitions use no variables: of several changes the last one says which there are. */
+    if (!c->next)
+        session_guard(s, sink, take_variables, &t);
 }
 
 RelaySession *relay_echo_session(RelayEcho *e)

@@ -2,10 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -254,6 +257,35 @@ class Connections(unittest.TestCase):
         context.term()
 
 
+class Early(unittest.TestCase):
+    def test_ports_listen_before_the_kernel_is_loaded(self):
+        """A plug-in that does not come is a pipe that nobody writes to."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = shutil.copy(os.environ["RELAY"], folder)
+            os.mkfifo(os.path.join(folder, "relay-kernel.so"))
+            sockets = [socket.create_server(("127.0.0.1", 0)) for _ in CHANNELS]
+            ports = {f"{name}_port": one.getsockname()[1] for name, one in zip(CHANNELS, sockets)}
+            for one in sockets:
+                one.close()
+            file = os.path.join(folder, "connection.json")
+            with open(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600), "w") as out:
+                json.dump({"transport": "tcp", "ip": "127.0.0.1", "key": "k", **ports}, out)
+            process = subprocess.Popen([program, "kernel", "run", "-f", file])
+            try:
+                end = time.monotonic() + 20
+                while ports:
+                    self.assertLess(time.monotonic(), end, f"nobody listens at {ports}")
+                    self.assertIsNone(process.poll())
+                    for name, port in list(ports.items()):
+                        with socket.socket() as one:
+                            if one.connect_ex(("127.0.0.1", port)) == 0:
+                                del ports[name]
+                    time.sleep(0.005)
+            finally:
+                process.kill()
+                process.wait()
+
+
 class Times(unittest.TestCase):
     def test_simultaneous_kernels_share_the_history(self):
         with Kernel() as one, Kernel() as two:
@@ -267,6 +299,7 @@ class Times(unittest.TestCase):
                 client = kernel.client()
                 for number in range(30):
                     client.execute(f"{number} + 1")
+                client.ask("kernel_info_request", {})   # comes behind what is done behind the last cell
 
             threads = [threading.Thread(target=work, args=(kernel,)) for kernel in kernels]
             for thread in threads:
