@@ -29,6 +29,8 @@
     M(sqlite3_reset)        \
     M(sqlite3_finalize)     \
     M(sqlite3_column_int64) \
+    M(sqlite3_column_blob)  \
+    M(sqlite3_column_bytes) \
     M(sqlite3_column_text)  \
     M(sqlite3_last_insert_rowid)
 
@@ -240,6 +242,8 @@ static bool open_database(History *h, const char *path)
     if (ok) {
         run(h, "PRAGMA synchronous = OFF");
         run(h, "PRAGMA journal_mode = WAL");
+        /* Read where it lies, not copied page by page. */
+        run(h, "PRAGMA mmap_size = 268435456");
         ok = make_tables(h);
         run(h, "PRAGMA synchronous = NORMAL");
     }
@@ -333,13 +337,29 @@ void history_add(History *h, int64_t line, Str input, Str output)
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */
 
+static bool read_entry(History *h, sqlite3_stmt *entry, int64_t id, HistoryRow *row)
+{
+    h->sqlite3_reset(entry);
+    h->sqlite3_bind_int64(entry, 1, id);
+    if (h->sqlite3_step(entry) != SQLITE_ROW)
+        return false;
+    *row = (HistoryRow){
+        .id = id,
+        .session = h->sqlite3_column_int64(entry, 0),
+        .line = h->sqlite3_column_int64(entry, 1),
+        .input = (const char *)h->sqlite3_column_text(entry, 2),
+        .output = (const char *)h->sqlite3_column_text(entry, 3),
+    };
+    return row->input != NULL;
+}
+
 void history_each(History *h, HistoryRange range, bool (*row)(void *data, const HistoryRow *row),
                   void *data)
 {
     if (!is_open(h))
         return;
     Buf sql = {0};
-    buf_str(&sql, "SELECT id, session, line, input, output FROM entries WHERE 1");
+    buf_str(&sql, "SELECT id, input FROM entries WHERE 1");
     if (range.from)
         buf_printf(&sql, " AND id %c %lld", range.step > 0 ? '>' : '<', (long long)range.from);
     if (range.session)
@@ -347,18 +367,22 @@ void history_each(History *h, HistoryRange range, bool (*row)(void *data, const 
     if (range.known)
         buf_printf(&sql, " AND (id <= %lld OR session = %lld)", (long long)h->known,
                    (long long)h->session);
-    buf_printf(&sql, " ORDER BY id %s", range.step > 0 ? "ASC" : "DESC");
+    /* Those of a session are found by the index and put in order; without the sign all entries would be gone through. */
+    buf_printf(&sql, " ORDER BY %sid %s", range.session ? "+" : "",
+               range.step > 0 ? "ASC" : "DESC");
     sqlite3_stmt *s = prepare(h, buf_text(&sql));
+    sqlite3_stmt *entry =
+        prepare(h, "SELECT session, line, input, output FROM entries WHERE id = ?");
     buf_deinit(&sql);
-    for (bool more = s != NULL; more && h->sqlite3_step(s) == SQLITE_ROW;) {
-        const HistoryRow found = {
-            .id = h->sqlite3_column_int64(s, 0),
-            .session = h->sqlite3_column_int64(s, 1),
-            .line = h->sqlite3_column_int64(s, 2),
-            .input = (const char *)h->sqlite3_column_text(s, 3),
-            .output = (const char *)h->sqlite3_column_text(s, 4),
-        };
-        more = !found.input || row(data, &found);
+    for (bool more = s && entry; more && h->sqlite3_step(s) == SQLITE_ROW;) {
+        /* Lent from the page that it lies in; as text it would be copied. */
+        const char *input = h->sqlite3_column_blob(s, 1);
+        Str text = {input ? input : "", (size_t)h->sqlite3_column_bytes(s, 1)};
+        HistoryRow found;
+        if ((!range.wants || range.wants(data, text)) &&
+            read_entry(h, entry, h->sqlite3_column_int64(s, 0), &found))
+            more = row(data, &found);
     }
     h->sqlite3_finalize(s);
+    h->sqlite3_finalize(entry);
 }

@@ -45,9 +45,12 @@ typedef struct HistoryRange {
     int64_t from; /* behind the entry with this id in that direction; 0: from the end */
     int64_t session; /* of this one alone; 0: of all */
     bool known; /* without what other runs have added since this one began */
+    /* Whether an entry with this input is asked for; NULL: each is. Of the others nothing else is read, so that a hundred thousand are
+     * passed over in some milliseconds. */
+    bool (*wants)(void *data, Str input);
 } HistoryRange;
 
-/* Calls `row` until it returns false. */
+/* Calls `row` until it returns false; `data` is that of `wants`, too. */
 void history_each(History *h, HistoryRange range, bool (*row)(void *data, const HistoryRow *row),
                   void *data);
 

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE 1
 #include "kernel/history.h"
 
 #include "base/utf8.h"
@@ -43,29 +44,40 @@ static bool step(const char **p, const char *end, uint32_t code)
     return want == '?' || want == code;
 }
 
+/* Behind a star: moves the text to where the characters up to the next sign of the glob stand, and both behind them. Where that is, or
+ * NULL: nowhere. */
+static const char *behind_star(const char **p, const char **text, const char *text_end)
+{
+    size_t n = strcspn(*p, "*?[");
+    const char *at = n ? memmem(*text, (size_t)(text_end - *text), *p, n) : *text;
+    *p += n;
+    *text = at + (at ? n : 0);
+    return at;
+}
+
 /* Whether the whole text is as the glob says. Only the latest star is ever tried again, which is
  * enough and keeps the work below the product of both lengths. */
-static bool glob(const char *p, const char *text)
+static bool glob(const char *p, Str input)
 {
-    const char *end = p + strlen(p), *text_end = text + strlen(text);
+    const char *end = p + strlen(p), *text = input.ptr, *text_end = text + input.len;
     const char *star = NULL, *star_text = NULL;
     while (text < text_end) {
         uint32_t code;
+        size_t n = utf8_decode(text, (size_t)(text_end - text), &code);
         if (p < end && *p == '*') {
             star = ++p;
-            star_text = text;
-            continue;
-        }
-        size_t n = utf8_decode(text, (size_t)(text_end - text), &code);
-        if (step(&p, end, code)) {
+        } else if (step(&p, end, code)) {
             text += n;
             continue;
-        }
-        if (!star)
+        } else if (star) {
+            p = star;
+            text = star_text + utf8_decode(star_text, (size_t)(text_end - star_text), &code);
+        } else {
             return false;
-        star_text += utf8_decode(star_text, (size_t)(text_end - star_text), &code);
-        text = star_text;
-        p = star;
+        }
+        star_text = behind_star(&p, &text, text_end);
+        if (!star_text)
+            return false;
     }
     while (p < end && *p == '*')
         p++;
@@ -79,15 +91,10 @@ typedef struct Finding {
     json_t *inputs, *newest_first;
 } Finding;
 
-static bool wanted(const Finding *f, const HistoryRow *row)
+static bool wants(void *data, Str input)
 {
-    const HistoryQuery *q = f->query;
-    switch (q->access) {
-    case HISTORY_TAIL: return true;
-    case HISTORY_RANGE: return row->line >= q->start && row->line < q->stop;
-    case HISTORY_SEARCH: return glob(q->pattern, row->input);
-    }
-    return false;
+    const Finding *f = data;
+    return glob(f->query->pattern, input);
 }
 
 static bool listed(json_t *inputs, const char *input)
@@ -114,7 +121,8 @@ static bool find(void *data, const HistoryRow *row)
     bool counted = q->access != HISTORY_RANGE && q->n >= 0;
     if (counted && json_array_size(f->newest_first) >= (size_t)q->n)
         return false;
-    if (wanted(f, row) && !(q->unique && listed(f->inputs, row->input)))
+    bool here = q->access != HISTORY_RANGE || (row->line >= q->start && row->line < q->stop);
+    if (here && !(q->unique && listed(f->inputs, row->input)))
         json_array_append_new(f->newest_first, item(row, q->output));
     return true;
 }
@@ -127,7 +135,11 @@ json_t *history_find(History *h, const HistoryQuery *q)
                       : q->session > 0          ? q->session
                       : q->session > -f.session ? f.session + q->session
                                                 : -1;
-    history_each(h, (HistoryRange){.step = -1, .session = session}, find, &f);
+    history_each(h,
+                 (HistoryRange){.step = -1,
+                                .session = session,
+                                .wants = q->access == HISTORY_SEARCH ? wants : NULL},
+                 find, &f);
     json_t *oldest_first = json_array();
     for (size_t i = json_array_size(f.newest_first); i-- > 0;)
         json_array_append(oldest_first, json_array_get(f.newest_first, i));

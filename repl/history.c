@@ -1,3 +1,4 @@
+#define _GNU_SOURCE 1
 #include "repl/history.h"
 
 #include "base/buf.h"
@@ -47,36 +48,40 @@ typedef struct Search {
     Buf *entry; /* receives what was found; NULL: nothing does */
 } Search;
 
-static bool last_occurrence(const char *in, const char *text, size_t *at)
+static bool last_occurrence(Str in, const char *text, size_t n, size_t *at)
 {
-    bool found = false;
-    for (const char *p = in; (p = strstr(p, text)) != NULL; p++) {
-        *at = (size_t)(p - in);
-        found = true;
-        if (!*p)
-            break;
-    }
+    const char *p = memmem(in.ptr, in.len, text, n), *end = in.ptr + in.len;
+    bool found = p != NULL;
+    for (; p; p = p < end ? memmem(p + 1, (size_t)(end - p) - 1, text, n) : NULL)
+        *at = (size_t)(p - in.ptr);
     return found;
 }
 
+static bool wants(void *data, Str input)
+{
+    Search *s = data;
+    bool begins = input.len >= s->n && !memcmp(input.ptr, s->text, s->n);
+    s->found = s->inside ? last_occurrence(input, s->text, s->n, &s->at)
+                         : begins && !(s->longer && input.len == s->n);
+    return s->found || (s->most > 0 && --s->most == 0);
+}
+
+/* The entry with which the search ends. */
 static bool look(void *data, const HistoryRow *row)
 {
     Search *s = data;
-    s->found = s->inside ? last_occurrence(row->input, s->text, &s->at)
-                         : strncmp(row->input, s->text, s->n) == 0;
-    if (s->longer)
-        s->found = s->found && row->input[s->n];
     s->id = row->id;
     if (s->found && s->entry) {
         buf_clear(s->entry);
         buf_str(s->entry, row->input);
     }
-    return !s->found && (s->most == 0 || --s->most > 0);
+    return false;
 }
 
 static void search(LineHistory *h, size_t from, int step, Search *s)
 {
-    history_each(h->history, (HistoryRange){.step = step, .from = (int64_t)from, .known = true},
+    history_each(h->history,
+                 (HistoryRange){.step = step, .from = (int64_t)from, .known = true, .wants = wants},
                  look, s);
 }
 
@@ -97,7 +102,7 @@ const char *line_history_entry(LineHistory *h, size_t i)
 
 size_t line_history_search(LineHistory *h, size_t from, int step, const char *text, size_t *at)
 {
-    Search s = {.text = text, .inside = true};
+    Search s = {.text = text, .n = strlen(text), .inside = true};
     search(h, from, step, &s);
     if (!s.found)
         return line_history_end(h);

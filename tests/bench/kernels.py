@@ -150,6 +150,9 @@ class Kernel:
         with open(f"/proc/{self.process.pid}/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:")) / 1024
 
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def end(self):
         self.client.stop_channels()
         self.process.kill()
@@ -194,7 +197,7 @@ def main():
         names = [name for name in KERNELS if name not in missing]
         print(f"{'':46}" + "".join(f"{name:>14}" for name in names))
         ready = {name: [] for name in names}
-        for _ in range(5):
+        for _ in range(15):
             for name in names:
                 kernel = Kernel(name, folder)
                 ready[name].append(kernel.ready)
@@ -224,6 +227,7 @@ def main():
         for question in QUESTIONS:
             row(f"{question} while a cell runs", [ms(took[question]) for took in busy])
         before = [kernel.memory() for kernel in kernels]
+        open_before = [kernel.descriptors() for kernel in kernels]
         trips = [[] for _ in kernels]
         for _ in range(cells):
             for kernel, times in zip(kernels, trips):
@@ -232,6 +236,7 @@ def main():
         row(f"a cell, the first {part} of {cells}", [ms(times[:part]) for times in trips])
         row(f"a cell, the last {part}", [ms(times[-part:]) for times in trips])
         row("memory that they took, MiB", [f"{kernel.memory() - was:.1f}" for kernel, was in zip(kernels, before)])
+        row("descriptors that they took", [str(kernel.descriptors() - was) for kernel, was in zip(kernels, open_before)])
         for kernel in kernels:
             kernel.end()
 

@@ -1,18 +1,16 @@
 """What is answered while a cell runs: completion, inspection, history and the like, of all that was defined before.
 
-Prints how long the answers take in a session of 5,000 definitions, idle and busy. The bound is far above what an idle machine
-measures; RELAY_STRICT=1 checks the target itself.
+Prints how long the answers take in a session of 5,000 definitions, idle and busy. Of fifteen the fourth fastest is held to the target:
+what other processes take meanwhile makes some answers late, and what the kernel takes all.
 """
 
-import os
 import statistics
 import time
 import unittest
 
-from client import Kernel
+from client import Kernel, slowness
 
-STRICT = os.environ.get("RELAY_STRICT") == "1"
-ANSWER_MS = 20 if STRICT else 500
+ANSWER_MS = 20
 LOOP = "def @spin(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { @spin(%n - 1i64) } }\n@spin(0i64)"
 FOREVER = "@spin(1000000000000i64)"
 
@@ -151,6 +149,8 @@ class Aside(unittest.TestCase):
         self.client.execute("let %a = ones(shape=[3], dtype=\"float32\");")
         self.client.send("comm_open", {"comm_id": "check", "target_name": "relay.check", "data": {}})
 
+        bound = ANSWER_MS * slowness()
+
         def measure(name):
             for kind, content in questions:
                 times = []
@@ -161,8 +161,9 @@ class Aside(unittest.TestCase):
                     times.append((time.perf_counter() - started) * 1000)
                     self.assertEqual(reply["parent_header"]["msg_id"], message_id)
                     self.assertIn(reply["content"].get("status", "ok"), ("ok", "incomplete"))
-                print(f"{name}: {kind:20} {statistics.median(times):6.2f} ms, most {max(times):6.2f} ms")
-                self.assertLess(statistics.median(times), ANSWER_MS)
+                quick = sorted(times)[len(times) // 4]
+                print(f"{name}: {kind:20} {quick:6.2f} ms, median {statistics.median(times):6.2f} ms, most {max(times):6.2f} ms")
+                self.assertLess(quick, bound, content)
 
         measure("idle")
         self.begin()
