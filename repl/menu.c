@@ -105,7 +105,10 @@ static void draw_item(const Line *l, Buf *panel, const RelayCompletion *item, in
     TermStyle style = l->color ? highlight_style(item->kind) : STYLE_PLAIN;
     term_style(panel, selected ? STYLE_REVERSE : style);
     buf_char(panel, ' ');
-    pad(panel, width - term_clip(panel, item->text, strlen(item->text), width));
+    size_t len = strlen(item->text);
+    bool long_text = (int)utf8_text_width(item->text, len) > width;
+    pad(panel, width - long_text - term_clip(panel, item->text, len, width - long_text));
+    buf_str(panel, long_text ? "…" : "");
     buf_char(panel, ' ');
     term_style(panel, l->color ? STYLE_DIM : STYLE_PLAIN);
     const char *detail = item->detail && *item->detail ? item->detail : item->kind;
