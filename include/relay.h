@@ -344,6 +344,10 @@ typedef struct RelayStepView {
     uint32_t depth; /* nested calls */
     uint32_t line; /* on which it begins */
     const char *why; /* why it stands still here: a breakpoint; "" */
+    const char
+        *expression; /* the statement before the step, with values in place of what was known */
+    size_t own_from, own_to; /* the step's own expression in it */
+    const char *becomes; /* what takes its place; "": nothing yet */
     const char *rule; /* in words */
     const char *value; /* that the rule gave; "" */
     const char *

@@ -315,6 +315,50 @@ static void words_rows(Screen *c, const char *text, int rows)
     }
 }
 
+/* The statement with values in it: the step's own expression stands out, and what does not fit is left out around it. */
+static void expression_row(Screen *c, const char *sign, const char *text, size_t from, size_t to,
+                           TermStyle style)
+{
+    const char *p = text, *end = text + strlen(text);
+    size_t room = (size_t)(c->columns > 9 ? c->columns - 6 : 3), skip = 0;
+    size_t before = utf8_text_width(text, from), own = utf8_text_width(text + from, to - from);
+    if (utf8_text_width(text, strlen(text)) > room && before + own > room)
+        skip = own < room ? before + own - room + 2 : before > 2 ? before - 2 : 0;
+    p += utf8_offset(text, strlen(text), skip);
+    p = p > text + from ? text + from : p;
+    Buf b = {0};
+    buf_str(&b, sign);
+    buf_str(&b, p > text ? "…" : "");
+    buf_bytes(&b, p, (size_t)(text + from - p));
+    term_style(&b, style);
+    buf_bytes(&b, text + from, to - from);
+    term_style(&b, STYLE_PLAIN);
+    buf_bytes(&b, text + to, (size_t)(end - text) - to);
+    put_row(c, &b);
+    buf_deinit(&b);
+}
+
+enum { EXPRESSION_ROWS = 2 };
+
+/* As it was, and as it is. */
+static void expression_rows(Screen *c)
+{
+    const RelayStepView *v = c->v;
+    expression_row(c, "  ", v->expression, v->own_from, v->own_to, STYLE_REVERSE);
+    Buf b = {0};
+    if (!v->becomes[0]) {
+        put_row(c, &b);
+        return;
+    }
+    size_t to = v->own_from + strlen(v->becomes);
+    buf_bytes(&b, v->expression, v->own_from);
+    buf_str(&b, v->becomes);
+    buf_str(&b, v->expression + v->own_to);
+    expression_row(c, "→ ", buf_text(&b), v->own_from, to,
+                   STYLE_BOLD | (c->s->color ? STYLE_YELLOW : STYLE_PLAIN));
+    buf_deinit(&b);
+}
+
 static const char *const help_lines[] = {
     " →  space  n   the next step             o         over the call",
     " ←  p          the step before           u         out of the function",
@@ -348,11 +392,14 @@ static void draw(Stepper *s)
     int left = c.columns * SOURCE_SHARE / 100;
     if (c.columns - left < LEAST_SIDE)
         left = c.columns / 2;
-    int words = c.rows > 16 ? 2 : 1, body = c.rows - help - words - 3;
+    int words = c.rows > 16 ? 2 : 1, shown = c.rows > 12 ? EXPRESSION_ROWS : 0;
+    int body = c.rows - help - words - shown - 3;
     highlight(&s->styles, c.v->source + c.v->begin, c.v->end - c.v->begin);
     term_home(&s->out);
     title_row(&c);
     words_rows(&c, c.v->rule, words);
+    if (shown)
+        expression_rows(&c);
     rule_row(&c, left, "┬");
     body_rows(&c, body > 0 ? body : 0, left);
     rule_row(&c, left, "┴");

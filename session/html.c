@@ -1,9 +1,11 @@
 #include "session/html.h"
 
 #include "base/limit.h"
+#include "base/memory.h"
 
 #include "parser/parser.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -108,8 +110,10 @@ typedef struct MarkedText {
     size_t at;
     uint32_t line; /* the number of the line that `at` is in */
     int digits;
-    size_t n;
-    const HtmlMark *marks;
+    size_t n, next; /* the marks, and the first that has not begun */
+    const HtmlMark **marks; /* in the order of their begin */
+    size_t n_open;
+    const HtmlMark **open; /* those around `at`, outer ones first */
 } MarkedText;
 
 static void open_line(MarkedText *m)
@@ -117,21 +121,37 @@ static void open_line(MarkedText *m)
     buf_printf(m->out, "<span class=\"relay-line\">%*u  </span>", m->digits, (unsigned)m->line);
 }
 
-/* The narrowest mark around a byte, and where that may change. */
-static const HtmlMark *mark_at(const MarkedText *m, size_t at, size_t *until)
+static int by_begin(const void *a, const void *b)
+{
+    const HtmlMark *x = *(const HtmlMark *const *)a, *y = *(const HtmlMark *const *)b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    if (x->to != y->to)
+        return x->to > y->to ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+/* The narrowest mark around the byte that is next, and where that may change. Bytes come in their order, so each mark is opened and
+ * closed once. */
+static const HtmlMark *mark_at(MarkedText *m, size_t *until)
 {
     const HtmlMark *best = NULL;
-    for (size_t i = 0; i < m->n; i++) {
-        const HtmlMark *k = &m->marks[i];
-        if (k->from > at && k->from < *until)
-            *until = k->from;
-        if (k->from > at || k->to <= at)
+    size_t kept = 0;
+    while (m->next < m->n && m->marks[m->next]->from <= m->at)
+        m->open[m->n_open++] = m->marks[m->next++];
+    if (m->next < m->n && m->marks[m->next]->from < *until)
+        *until = m->marks[m->next]->from;
+    for (size_t i = 0; i < m->n_open; i++) {
+        const HtmlMark *k = m->open[i];
+        if (k->to <= m->at)
             continue;
+        m->open[kept++] = k;
         if (k->to < *until)
             *until = k->to;
         if (!best || k->to - k->from < best->to - best->from)
             best = k;
     }
+    m->n_open = kept;
     return best;
 }
 
@@ -143,9 +163,8 @@ static void open_mark(const MarkedText *m, const HtmlMark *mark)
                    (unsigned long long)mark->id, (unsigned)mark->number, (unsigned)mark->hue);
     else
         buf_printf(m->out, "<mark class=\"relay-mark-%s", mark_names[mark->kind]);
-    for (size_t i = 0; i < m->n && (choice || mark->kind == HTML_MARK_NUMBERED); i++)
-        if (m->marks[i].from <= m->at && m->at < m->marks[i].to)
-            buf_printf(m->out, " k%u", m->marks[i].number);
+    for (size_t i = 0; i < m->n_open && (choice || mark->kind == HTML_MARK_NUMBERED); i++)
+        buf_printf(m->out, " k%u", m->open[i]->number);
     buf_str(m->out, "\">");
 }
 
@@ -154,7 +173,7 @@ static void marked_piece(MarkedText *m, size_t to, const char *kind)
 {
     while (m->at < to) {
         size_t until = to;
-        const HtmlMark *mark = mark_at(m, m->at, &until);
+        const HtmlMark *mark = mark_at(m, &until);
         const char *newline = memchr(m->text + m->at, '\n', until - m->at);
         size_t stop = newline ? (size_t)(newline - m->text) : until;
         if (stop > m->at) {
@@ -205,7 +224,15 @@ void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t
                  const HtmlMark *marks)
 {
     uint32_t first = lines.from ? lines.from : 1;
-    MarkedText m = {.out = out, .text = text, .n = n, .marks = marks, .digits = 1};
+    MarkedText m = {.out = out, .text = text, .digits = 1};
+    m.marks = n ? memory_alloc(2 * n * sizeof *m.marks) : NULL;
+    if (m.marks) {
+        m.n = n;
+        m.open = m.marks + n;
+        for (size_t i = 0; i < n; i++)
+            m.marks[i] = &marks[i];
+        qsort(m.marks, n, sizeof *m.marks, by_begin);
+    }
     m.from = m.at = line_start(text, len, first);
     m.to = lines.to ? line_start(text, len, lines.to + 1) : len;
     m.line = lines.before + first;
@@ -219,6 +246,7 @@ void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t
     lex_each(text + m.from, m.to - m.from, marked_token, &m);
     marked_piece(&m, m.to, NULL);
     buf_str(out, "</pre>");
+    free(m.marks);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------- */

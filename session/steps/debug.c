@@ -154,7 +154,7 @@ void relay_steps_variables(RelaySteps *steps, uint64_t number, uint32_t frame, R
     Asked a = {steps->s, steps, number, to, {0}, {0}, {0}};
     const Activation *at = frame_at(recorder_step(&steps->rec, number), frame);
     size_t n = 0;
-    const Bound **all = record_variables(at ? at->bound : NULL, &n);
+    const Bound **all = record_variables(at ? at->bound : NULL, SIZE_MAX, &n);
     for (size_t i = 0; all && i < n; i++) {
         buf_printf(&a.name, "%%%s", all[i]->is.name->text);
         tell_value(&a, all[i]->is.type, all[i]->is.value);
@@ -298,7 +298,7 @@ static bool scope_init(Scope *c, RelaySession *s, const Activation *frame)
     copy_map(&c->names, &s->local_names);
     copy_map(&c->values, &s->local_values);
     size_t n = 0;
-    const Bound **all = record_variables(frame->bound, &n);
+    const Bound **all = record_variables(frame->bound, SIZE_MAX, &n);
     for (size_t i = 0; all && i < n; i++) {
         const Binding *b = &all[i]->is;
         Var *v = expr_var(&c->home->arena, (Span){0}, b->name, NULL);

@@ -322,6 +322,7 @@ static RecordStep describe(Recorder *r, const Event *e, const Activation *before
         .region = where ? where->body : e->span,
         .what = e->what,
         .global = e->global,
+        .before = where ? where->last : 0,
     };
     if (call || e->kind == EVENT_START || e->kind == EVENT_MATCH)
         step.n_new = count_new(call ? NULL : before, r->now);
@@ -357,6 +358,8 @@ void recorder_add(Recorder *r, const Event *event)
         bind_result(r, &result);
         step.name = is_wanted(result.name) ? result.name : NULL;
         step.n_new = step.name != NULL;
+        if (r->now)
+            r->now->last = r->n + 1;
     }
     if (e->kind == EVENT_REF_NEW)
         note_cell(r, e->result.value, r->n);
@@ -375,6 +378,7 @@ void recorder_mark(Recorder *r, RelayStop stop)
 bool recorder_init(Recorder *r, RelaySession *s, size_t most)
 {
     *r = (Recorder){.s = s, .cap = most};
+    arena_init(&r->texts, &s->cx.limits);
     r->steps = memory_zeroed(most, sizeof *r->steps);
     return r->steps || !limit_reach(&s->cx.limits, LIMIT_MEMORY);
 }
@@ -386,6 +390,7 @@ void recorder_deinit(Recorder *r)
     for (size_t i = 0; i < r->n_cells; i++)
         value_release(value_object(r->cells[i].cell));
     ptrmap_deinit(&r->cell_numbers);
+    arena_deinit(&r->texts);
     free(r->cells);
     free(r->steps);
     *r = (Recorder){0};

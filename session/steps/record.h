@@ -30,6 +30,7 @@ struct Branch {
 typedef struct Activation Activation;
 struct Activation {
     uint32_t refs, depth;
+    uint64_t last; /* 1 + the number of the latest step in it that gave a value; 0: there is none */
     const char *what; /* NULL: a function without a name, or the expression itself at depth 0 */
     bool global;
     Span body, call; /* the whole function; the expression that called it */
@@ -53,6 +54,8 @@ typedef struct RecordStep {
     Value value;
     const Name *name; /* the variable that has the value now; NULL: none */
     char *message; /* FAIL */
+    uint64_t
+        before; /* 1 + the number of the step in this call that gave a value before; 0: none did */
     Activation *now; /* after the step */
 } RecordStep;
 
@@ -60,6 +63,8 @@ typedef struct RecordCell {
     Object *cell;
     uint64_t born; /* the step that made it; 0: it was there before */
 } RecordCell;
+
+typedef struct RecordTokens RecordTokens;
 
 typedef struct Recorder {
     RelaySession *s;
@@ -71,6 +76,8 @@ typedef struct Recorder {
     RecordCell *cells;
     size_t n_cells, cap_cells;
     PtrMap cell_numbers; /* Object -> its number */
+    Arena texts; /* the tokens of what was asked for */
+    Vec(RecordTokens) tokens;
     bool done; /* the evaluation has ended */
     bool handed_over; /* the last thing in the expression was a call, which is shown as any other */
 } Recorder;
@@ -97,12 +104,24 @@ void record_value(Recorder *r, Buf *out, Value v);
 void record_content(Recorder *r, Buf *out, Value v);
 /* The type of a binding's value, as far as it is known. */
 void record_type(RelaySession *s, Buf *out, const Binding *b);
+/* Text without what does not fit; it says so. */
+void record_clip(Buf *out, const char *text, size_t n, size_t columns);
 /* The text of a span on one line. */
 void record_text(Recorder *r, Buf *out, Span span, size_t columns);
+/* The statement of a step as it stood before it, with values in place of what was known; bytes [from, to) are the step's own
+ * expression, and `value` is what that becomes, empty where it gives none. */
+typedef struct RecordExpression {
+    Buf text, value;
+    size_t from, to;
+} RecordExpression;
+
+/* The expression of step k, which is kept; into buffers that are the caller's. */
+void record_expression(Recorder *r, uint64_t k, RecordExpression *out);
+void record_expression_deinit(RecordExpression *e);
 /* `@fact(%n = 2)`. */
 void record_call(Recorder *r, Buf *out, const Activation *a);
-/* The variables in the list, oldest first, each name once; the caller frees. */
-const Bound **record_variables(const Bound *list, size_t *n);
+/* The newest variables in the list, at most so many, oldest first, each name once; the caller frees. */
+const Bound **record_variables(const Bound *list, size_t most, size_t *n);
 /* Whether the step bound it. */
 bool record_is_fresh(const RecordStep *step, const Bound *b);
 /* What the cell held after step k; false when it did not exist then. */

@@ -21,19 +21,14 @@ static void show_cell(void *data, Buf *out, const Object *cell)
         buf_str(out, "a reference");
 }
 
-/* Cuts what is too long for a line; an unfinished value says so. */
-static void clip(Buf *out, const Buf *text, size_t columns)
+void record_clip(Buf *out, const char *text, size_t n, size_t columns)
 {
-    const char *p = buf_text(text);
-    if (utf8_text_width(p, text->n) <= columns) {
-        buf_bytes(out, p, text->n);
-        return;
-    }
-    size_t n = utf8_offset(p, text->n, columns - 1);
-    while (n > 0 && utf8_text_width(p, n) > columns - 1)
-        n = utf8_offset(p, n, utf8_count(p, n) - 1);
-    buf_bytes(out, p, n);
-    buf_str(out, "…");
+    bool fits = utf8_text_width(text, n) <= columns;
+    n = fits ? n : utf8_offset(text, n, columns - 1);
+    while (!fits && n > 0 && utf8_text_width(text, n) > columns - 1)
+        n = utf8_offset(text, n, utf8_count(text, n) - 1);
+    buf_bytes(out, text, n);
+    buf_str(out, fits ? "" : "…");
 }
 
 static void show(Recorder *r, Buf *out, Value v, ShowStyle style, size_t columns)
@@ -45,7 +40,7 @@ static void show(Recorder *r, Buf *out, Value v, ShowStyle style, size_t columns
     style.data = r;
     style.limits = &r->s->cx.limits;
     value_show(&text, v, style);
-    clip(out, &text, columns);
+    record_clip(out, buf_text(&text), text.n, columns);
     buf_deinit(&text);
 }
 
@@ -95,7 +90,7 @@ void record_text(Recorder *r, Buf *out, Span span, size_t columns)
         if (text.n > 4 * columns)
             break;
     }
-    clip(out, &text, columns);
+    record_clip(out, buf_text(&text), text.n, columns);
     buf_deinit(&text);
 }
 
@@ -146,14 +141,14 @@ void record_call(Recorder *r, Buf *out, const Activation *a)
     buf_char(out, ')');
 }
 
-const Bound **record_variables(const Bound *list, size_t *n)
+const Bound **record_variables(const Bound *list, size_t most, size_t *n)
 {
     size_t all = 0, kept = 0;
-    for (const Bound *b = list; b; b = b->older)
+    for (const Bound *b = list; b && all < most; b = b->older)
         all++;
     const Bound **out = memory_alloc((all + 1) * sizeof *out);
     PtrMap seen = {0};
-    for (const Bound *b = out ? list : NULL; b; b = b->older) {
+    for (const Bound *b = out ? list : NULL; b && kept < all; b = b->older) {
         if (ptrmap_has(&seen, b->is.name))
             continue;
         ptrmap_put(&seen, b->is.name, NULL);

@@ -101,6 +101,7 @@ void steps_deinit(RelaySteps *st)
     Buf *texts[] = {&st->rule, &st->value, &st->variables, &st->calls, &st->cells, &st->why};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         buf_deinit(texts[i]);
+    record_expression_deinit(&st->expression);
 }
 
 Value steps_eval(RelaySteps *st, Module *env, Module *keep, Expr *e)
@@ -165,7 +166,7 @@ Span steps_region(const RelaySteps *st, const RecordStep *step)
 static void view_variables(RelaySteps *st, const RecordStep *step)
 {
     size_t n = 0;
-    const Bound **all = record_variables(step->now ? step->now->bound : NULL, &n);
+    const Bound **all = record_variables(step->now ? step->now->bound : NULL, SIZE_MAX, &n);
     for (size_t i = 0; all && i < n; i++) {
         buf_char(&st->variables, record_is_fresh(step, all[i]) ? '*' : ' ');
         buf_printf(&st->variables, "%%%s: ", all[i]->is.name->text);
@@ -230,6 +231,11 @@ const RelayStepView *relay_steps_view(RelaySteps *st, uint64_t number)
         buf_clear(texts[i]);
     view_source(st, step);
     v->depth = record_depth(step);
+    record_expression(&st->rec, number, &st->expression);
+    v->expression = buf_text(&st->expression.text);
+    v->own_from = st->expression.from;
+    v->own_to = st->expression.to;
+    v->becomes = buf_text(&st->expression.value);
     record_rule(&st->rec, &st->rule, step);
     if (!value_is_none(step->value))
         record_value(&st->rec, &st->value, step->value);
@@ -253,6 +259,11 @@ const RelayStepView *relay_steps_view(RelaySteps *st, uint64_t number)
 
 /* ---- as text ---------------------------------------------------------------------------------------- */
 
+static Str expression_own(const RecordExpression *e)
+{
+    return (Str){buf_text(&e->text) + e->from, e->to - e->from};
+}
+
 #define TEXT_COLUMNS 26
 #define INDENT_MOST 8
 
@@ -264,7 +275,9 @@ static void text_step(RelaySteps *st, Buf *out, uint64_t k)
     uint32_t indent = 2 * (depth < INDENT_MOST ? depth : INDENT_MOST);
     Buf line = {0};
     buf_repeat(&line, ' ', indent);
-    record_text(&st->rec, &line, step->span, TEXT_COLUMNS - indent);
+    record_expression(&st->rec, k, &st->expression);
+    Str own = expression_own(&st->expression);
+    record_clip(&line, own.ptr, own.len, TEXT_COLUMNS - indent);
     size_t width = utf8_text_width(buf_text(&line), line.n);
     buf_printf(out, "%4llu  %s", (unsigned long long)k, buf_text(&line));
     buf_repeat(out, ' ', 2 + (width < TEXT_COLUMNS ? TEXT_COLUMNS - width : 0));
@@ -308,6 +321,14 @@ static void json_step(RelaySteps *st, Buf *out, uint64_t k)
                k > st->rec.first ? ",\n" : "\n", (unsigned long long)k,
                (unsigned)step_line(st, step), (unsigned)record_depth(step));
     buf_json_field(out, "text", buf_text(&text), text.n);
+    buf_str(out, ", ");
+    record_expression(&st->rec, k, &st->expression);
+    buf_json_field(out, "expression", buf_text(&st->expression.text), st->expression.text.n);
+    buf_str(out, ", ");
+    Str own = expression_own(&st->expression);
+    buf_json_field(out, "own", own.ptr, own.len);
+    buf_str(out, ", ");
+    buf_json_field(out, "becomes", buf_text(&st->expression.value), st->expression.value.n);
     buf_str(out, ", ");
     buf_json_field(out, "rule", buf_text(&rule), rule.n);
     buf_str(out, ", ");

@@ -63,6 +63,7 @@ struct RelaySteps {
     uint64_t watch_lines;
     RelayStepView view;
     Buf rule, value, variables, calls, cells, why;
+    RecordExpression expression;
 };
 
 /* Keeps at most `kept` steps, from step `from` on. */

@@ -5,6 +5,7 @@
  * only adds that a click on an expression goes to the next step that evaluates it. */
 #include "session/html.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "session/steps/stepping.h"
 
 #include <stdio.h>
@@ -13,17 +14,19 @@
 
 #define CALLS_SHOWN 12
 #define VARIABLES_SHOWN 30
+#define VARIABLES_LEAST 8
+#define VARIABLES_PAGE 12000 /* with all steps */
 #define CELLS_SHOWN 20
 
 typedef struct Region {
     Span lines;
     Vec(HtmlMark) marks;
+    PtrMap numbers; /* by where a mark begins and ends: 1 + its number */
 } Region;
 
 typedef struct Part {
     char *html;
     size_t n;
-    uint64_t hash;
 } Part;
 
 /* Where a part stands in the page. */
@@ -32,6 +35,7 @@ typedef enum Place { PLACE_VARIABLES, PLACE_CALLS, PLACE_CELLS, PLACES } Place;
 typedef struct Parts {
     Part *at;
     size_t n, cap;
+    PtrMap numbers; /* by hash: 1 + the first such part */
 } Parts;
 
 typedef struct Shown {      /* with a step */
@@ -49,7 +53,8 @@ typedef struct Page {
     Vec(Span) marks;
     Parts parts[PLACES];
     Shown *shown;
-    size_t n;
+    size_t n, variables; /* steps; how many variables are shown with each */
+    const Activation *outermost; /* call that is shown: the one that the expression itself makes */
 } Page;
 
 /* ---- what the steps have in common --------------------------------------------------------------- */
@@ -72,12 +77,14 @@ static uint32_t region_number(Page *p, const RecordStep *step)
 
 static uint32_t mark_number(Page *p, uint32_t region, Span span)
 {
-    for (size_t i = p->marks.n; i-- > 0;)
-        if (same_span(p->marks.at[i], span))
-            return (uint32_t)i;
-    uint32_t number = (uint32_t)p->marks.n;
-    vec_push(&p->marks, &p->arena, span);
     Region *r = &p->regions.at[region];
+    const void *key = (const void *)(((uintptr_t)span.from << 32) + span.to);
+    uint32_t number = (uint32_t)(uintptr_t)ptrmap_find(&r->numbers, key);
+    if (number)
+        return number - 1;
+    number = (uint32_t)p->marks.n;
+    vec_push(&p->marks, &p->arena, span);
+    ptrmap_put(&r->numbers, key, (void *)(uintptr_t)(number + 1));
     HtmlMark mark = {
         .from = span.from, .to = span.to, .kind = HTML_MARK_NUMBERED, .number = number};
     if (span.source == r->lines.source)
@@ -99,13 +106,12 @@ static uint32_t part_number(Page *p, Place place, Buf *html)
 {
     Parts *parts = &p->parts[place];
     count_rows(p, place, html);
-    uint64_t hash = hash_bytes(buf_text(html), html->n, 0);
-    for (size_t i = parts->n; i-- > 0;) {
-        const Part *part = &parts->at[i];
-        if (part->hash != hash || part->n != html->n || memcmp(part->html, buf_text(html), html->n))
-            continue;
+    const void *key = (const void *)(uintptr_t)(hash_bytes(buf_text(html), html->n, 0) | 1);
+    size_t known = (size_t)(uintptr_t)ptrmap_find(&parts->numbers, key);
+    const Part *same = known ? &parts->at[known - 1] : NULL;
+    if (same && same->n == html->n && memcmp(same->html, buf_text(html), html->n) == 0) {
         buf_deinit(html);
-        return (uint32_t)i;
+        return (uint32_t)known - 1;
     }
     if (parts->n == parts->cap) {
         size_t cap = parts->cap ? 2 * parts->cap : 64;
@@ -118,8 +124,9 @@ static uint32_t part_number(Page *p, Place place, Buf *html)
         parts->cap = cap;
     }
     size_t n = html->n;
-    parts->at[parts->n] = (Part){buf_take(html), n, hash};
-    return (uint32_t)parts->n++;
+    parts->at[parts->n++] = (Part){buf_take(html), n};
+    ptrmap_put(&parts->numbers, key, (void *)(uintptr_t)parts->n);
+    return (uint32_t)parts->n - 1;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------------- */
@@ -134,8 +141,11 @@ static uint32_t variables_part(Page *p, const RecordStep *step)
 {
     Buf html = {0}, text = {0};
     size_t n = 0;
-    const Bound **all = record_variables(step->now ? step->now->bound : NULL, &n);
-    size_t from = n > VARIABLES_SHOWN ? n - VARIABLES_SHOWN : 0;
+    const Bound **all = record_variables(step->now ? step->now->bound : NULL, p->variables + 1, &n);
+    bool more = n > p->variables;
+    size_t from = more ? n - p->variables : 0;
+    if (more)
+        buf_str(&html, "<tr><td class=\"relay-dim\">… earlier ones …</td></tr>");
     for (size_t i = from; all && i < n; i++) {
         const Binding *b = &all[i]->is;
         buf_printf(&html, "<tr%s><th>%%%s</th><td>",
@@ -161,13 +171,14 @@ static uint32_t calls_part(Page *p, const RecordStep *step)
         record_call(p->rec, &text, a);
         html_buf(&html, &text);
         buf_str(&html, "</td></tr>");
-        uint32_t hidden = 0;
-        while (shown + 1 == CALLS_SHOWN && a->caller && a->caller->depth > 0) {
+        if (shown + 1 < CALLS_SHOWN || a->depth < 2)
+            continue;
+        buf_printf(&html, "<tr><td class=\"relay-dim\">… %u more …</td></tr>", a->depth - 1);
+        /* The outermost is the same for all, but for its variables. */
+        while (!p->outermost && a->caller && a->caller->depth > 0)
             a = a->caller;
-            hidden++;
-        }
-        if (hidden)
-            buf_printf(&html, "<tr><td class=\"relay-dim\">… %u more …</td></tr>", hidden);
+        p->outermost = p->outermost ? p->outermost : a;
+        a = p->outermost;
     }
     buf_deinit(&text);
     return part_number(p, PLACE_CALLS, &html);
@@ -227,6 +238,8 @@ static const char page_style[] =
     "padding:1px 5px;font-size:.95em;color:inherit}"
     ".relay-rule div{font-family:var(--jp-code-font-family,monospace);font-size:.8em;"
     "color:var(--jp-ui-font-color2,#57606a)}"
+    ".relay-eval pre.relay-now.relay-now{margin:0 0 10px;background:none;color:inherit;"
+    "white-space:pre-wrap;font-size:1.1em;min-height:2.8em}"
     ".relay-panes{display:grid;grid-template-columns:minmax(0,3fr) minmax(0,2fr);"
     "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
     ".relay-where{padding:10px 14px;overflow:auto;max-height:32em;font-size:1.1em;"
@@ -318,6 +331,42 @@ static size_t out_of(const Page *p, size_t i)
     return depth_of(p, i) ? counted(p, p->shown[i].less_deep) : 0;
 }
 
+/* So much of the statement is seen on each side. */
+#define EXPRESSION_BYTES 160
+
+/* One line of it: what stands in place of the step's own expression is marked. Without colours of tokens, which are most of a page. */
+static void print_statement(Buf *out, const RecordExpression *e, Str own, const char *kind)
+{
+    const char *text = buf_text(&e->text), *behind = text + e->to;
+    size_t from = e->from > EXPRESSION_BYTES ? e->from - EXPRESSION_BYTES : 0;
+    size_t n = e->text.n - e->to, shown = n < EXPRESSION_BYTES ? n : EXPRESSION_BYTES;
+    from = utf8_offset(text, e->text.n, utf8_count(text, from));
+    shown = utf8_offset(behind, n, utf8_count(behind, shown));
+    buf_str(out, from ? "… " : "");
+    buf_html(out, text + from, e->from - from);
+    buf_printf(out, "<mark class=\"%s\">", kind);
+    buf_html(out, own.ptr, own.len);
+    buf_str(out, "</mark>");
+    buf_html(out, behind, shown);
+    buf_str(out, shown < n ? " …" : "");
+}
+
+/* The statement as it was before the step, and as it is. */
+static void print_expression(Page *p, Buf *out, uint64_t k)
+{
+    RecordExpression *e = &p->st->expression;
+    record_expression(p->rec, k, e);
+    Str own = {buf_text(&e->text) + e->from, e->to - e->from};
+    buf_str(out, "<pre class=\"relay-program relay-now\">  ");
+    print_statement(out, e, own, "relay-mark-at");
+    buf_char(out, '\n');
+    if (e->value.n) {
+        buf_str(out, "→ ");
+        print_statement(out, e, (Str){buf_text(&e->value), e->value.n}, "relay-mark-other");
+    }
+    buf_str(out, "\n</pre>");
+}
+
 static void print_step(Page *p, HtmlSteps *steps, size_t i)
 {
     const RecordStep *step = recorder_step(p->rec, p->rec->first + i);
@@ -348,6 +397,7 @@ static void print_step(Page *p, HtmlSteps *steps, size_t i)
         buf_str(out, "</div>");
     }
     buf_str(out, "</div>");
+    print_expression(p, out, p->rec->first + i);
     html_step_end(steps);
     buf_deinit(&classes);
     buf_deinit(&title);
@@ -355,6 +405,8 @@ static void print_step(Page *p, HtmlSteps *steps, size_t i)
 }
 
 #define LINES_SEEN 24
+#define LINES_KEPT 400
+#define LINES_AROUND 10
 
 /* Whether all functions that the steps go through are seen at once, or only the one of the step. */
 static bool all_seen(const Page *p)
@@ -366,14 +418,6 @@ static bool all_seen(const Page *p)
         lines += span_end(map, at).line - span_start(map, at).line + 3;
     }
     return lines <= LINES_SEEN;
-}
-
-static bool first_with_pattern(const Page *p, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (p->shown[k].pattern == p->shown[i].pattern)
-            return false;
-    return true;
 }
 
 static void print_rules(const Page *p, Buf *out, const char *id)
@@ -391,12 +435,18 @@ static void print_rules(const Page *p, Buf *out, const char *id)
             "#%s:has(.k%zu:checked) mark.k%zu{background:var(--relay-mark-at,rgba(255,193,7,.45))}"
             "#%s:has(.k%zu:checked) mark.k%zu span{color:inherit}",
             id, i, i, id, i, i);
-    for (size_t i = 0; i < p->n; i++)
-        if (p->shown[i].pattern && first_with_pattern(p, i))
+    PtrMap told = {0};
+    for (size_t i = 0; i < p->n; i++) {
+        const void *pattern = (const void *)(uintptr_t)p->shown[i].pattern;
+        if (pattern && !ptrmap_has(&told, pattern))
             buf_printf(out,
                        "#%s:has(.p%u:checked) "
                        "mark.k%u{background:var(--relay-mark-other,rgba(33,150,243,.35))}",
                        id, p->shown[i].pattern, p->shown[i].pattern);
+        if (pattern)
+            ptrmap_put(&told, pattern, NULL);
+    }
+    ptrmap_deinit(&told);
     for (size_t i = 0; i < p->regions.n; i++)
         buf_printf(out, "#%s:has(.w%zu:checked) .x%zu{display:block;opacity:1}", id, i, i);
     for (int place = 0; place < PLACES; place++)
@@ -404,6 +454,29 @@ static void print_rules(const Page *p, Buf *out, const char *id)
             buf_printf(out, "#%s:has(.%c%zu:checked) .%c%zut{display:table}", id, letters[place], i,
                        letters[place], i);
     buf_str(out, "</style>");
+}
+
+/* Of a function that is longer than anybody looks at, the lines around what the steps evaluate. */
+static void keep_lines(const Page *p, const Region *r, HtmlLines *lines)
+{
+    SourceMap *map = &p->st->s->cx.sources;
+    Span all = {r->lines.source, r->lines.to, r->lines.from};
+    for (size_t i = 0; i < r->marks.n; i++) {
+        const HtmlMark *m = &r->marks.at[i];
+        bool whole = m->from <= r->lines.from && m->to + 1 >= r->lines.to;
+        if (!whole && m->from < all.from)
+            all.from = (uint32_t)m->from;
+        if (!whole && m->from > all.to)
+            all.to = (uint32_t)m->from;
+    }
+    if (lines->to - lines->from < LINES_KEPT || all.from > all.to)
+        return;
+    uint32_t first = span_start(map, all).line - lines->before;
+    uint32_t last = span_end(map, all).line - lines->before + LINES_AROUND;
+    if (first > lines->from + LINES_AROUND)
+        lines->from = first - LINES_AROUND;
+    if (last < lines->to)
+        lines->to = last;
 }
 
 static void print_region(const Page *p, Buf *out, size_t i)
@@ -416,6 +489,7 @@ static void print_region(const Page *p, Buf *out, size_t i)
     HtmlLines lines = {.before = source->lines_before};
     lines.from = span_start(map, r->lines).line - lines.before;
     lines.to = span_end(map, r->lines).line - lines.before;
+    keep_lines(p, r, &lines);
     buf_printf(out, "<div class=\"x%zu\"><h4>", i);
     buf_html(out, source->name, strlen(source->name));
     buf_str(out, "</h4>");
@@ -451,7 +525,10 @@ static void page_free(Page *p)
         for (size_t i = 0; i < p->parts[place].n; i++)
             free(p->parts[place].at[i].html);
         free(p->parts[place].at);
+        ptrmap_deinit(&p->parts[place].numbers);
     }
+    for (size_t i = 0; i < p->regions.n; i++)
+        ptrmap_deinit(&p->regions.at[i].numbers);
     free(p->shown);
     arena_deinit(&p->arena);
 }
@@ -473,6 +550,10 @@ void steps_html(RelaySteps *st, Buf *out, uint64_t start)
 {
     Page p = {.st = st, .rec = &st->rec, .n = (size_t)(st->rec.n - st->rec.first)};
     arena_init(&p.arena, &st->s->cx.limits);
+    p.variables = VARIABLES_PAGE / (p.n + 1);
+    p.variables = p.variables < VARIABLES_LEAST   ? VARIABLES_LEAST
+                  : p.variables > VARIABLES_SHOWN ? VARIABLES_SHOWN
+                                                  : p.variables;
     p.shown = memory_zeroed(p.n + 1, sizeof *p.shown);
     if (p.shown) {
         collect(&p);

@@ -38,7 +38,7 @@ VIEWS = {
     "bench": [":bench seconds=1 runs=2 nn.softmax(%m)", f":bench seconds=1 runs=2 peers={PEERS} workload=softmax nn.softmax(%m)"],
 }
 # What only a text says: where lines are, which a page shows, and what it leaves out for want of room.
-ONLY_TEXT = {"show": {"In", "around", "from", "in", "is", "line", "lines", "more", "of", "part", "what", "and"}, "step": {"el"}, "break": {"el"},
+ONLY_TEXT = {"show": {"In", "around", "from", "in", "is", "line", "lines", "more", "of", "part", "what", "and"}, "step": {"el", "els"}, "break": {"el", "els"},
              "explain": {"In"}, "summary": {"fn"}, "why": {"In"}}
 # Texts with places, line and column, and counts of lines that are left out.
 PLACES = {"show", "explain", "why", "summary"}

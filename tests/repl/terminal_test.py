@@ -120,8 +120,8 @@ def test_quit(open):
 
 
 def marked(t):
-    """The text in reverse video below the title, each row by itself."""
-    rows = t.tmux("capture-pane", "-p", "-e").split("\n")[4:]
+    """The text in reverse video in the source, each row by itself."""
+    rows = t.tmux("capture-pane", "-p", "-e").split("\n")[6:]
     found = "".join(re.findall(r"\x1b\[(?:0;)?7m(.*?)\x1b\[", "\n".join(rows), re.S))
     return re.sub(r"\s+", " ", found).strip()
 
@@ -139,12 +139,15 @@ def test_step_view(open):
     t.expect_text("step 2  in @fact(%n = 2)")
     t.expect_text("`equal` of 2 and 0 is False")
     t.until(lambda: marked(t) == "%n == 0", "the condition is not marked")
+    t.until(lambda: t.lines()[3:5] == ["  if (2 == 0) { 1 } else { 2 * @fact(2 - 1) }",
+                                       "→ if (False) { 1 } else { 2 * @fact(2 - 1) }"], "no values in the statement")
     t.keys("Space", "Space", "Space")
     t.expect_text("`@fact` is called with %n = 1")
     t.expect_text("*%n: int32 = 1")
     t.keys("o")
     t.expect_text("`@fact` returns 1")
     t.until(lambda: marked(t) == "@fact(%n - 1)", "the call is not marked")
+    t.until(lambda: t.lines()[3:5] == ["  2 * @fact(1)", "→ 2 * 1"], "what the call gives does not take its place")
     t.keys("Left")
     t.expect_text("`multiply` of 1 and 1 is 1")
     t.keys("g")

@@ -63,6 +63,25 @@ static void check_first_step(RelaySession *s, Bundle *b)
     CHECK(count(b->html, " checked") == 1 && on && wrong && on < wrong && wrong - on < 40);
 }
 
+/* What a step reads stands in its expression as values, in every form; the same variable elsewhere keeps its name. */
+static void check_substitution(RelaySession *s, Bundle *b)
+{
+    look(s, b,
+         ":step { let %n = 7; let %f = fn (%k: int32) { %k + %n }; (%n * (2 + 1) - %f(1)) * 2 }");
+    CHECK(strstr(b->text, "  2 + 1 ") && strstr(b->text, "  7 * 3 ") &&
+          strstr(b->text, "  21 - 8 "));
+    CHECK(strstr(b->text, "  13 * 2 ") != NULL);
+    CHECK(strstr(b->json, "\"expression\": \"(7 * 3 - %f(1)) * 2\", \"own\": \"7 * 3\", "
+                          "\"becomes\": \"21\"") != NULL);
+    CHECK(strstr(b->json, "\"expression\": \"13 * 2\"") != NULL);
+    CHECK(strstr(b->html, "  (<mark class=\"relay-mark-at\">21 - 8</mark>) * 2\n"
+                          "→ (<mark class=\"relay-mark-other\">13</mark>) * 2\n") != NULL);
+    look(s, b, ":step { let %n = 7; match (Some(%n + 1)) { Some(%n) => %n * 2, None => %n } }");
+    CHECK(strstr(b->json, "\"own\": \"match (Some(8)) { Some(%n) => %n * 2, None => %n }\"") !=
+          NULL);
+    CHECK(strstr(b->text, "  8 * 2 ") != NULL);
+}
+
 /* ---- what programs read ----------------------------------------------------------------------------------------------------------- */
 
 #define NET                                                                        \
@@ -87,7 +106,7 @@ static const struct {
     {":blame FoldConstant," DROPS " " WRONG, "inputs cell differs before after rewrite"},
     {":blame engines @fact(3)", ""},
     {":rewrites " DROPS " " WRONG, "rewrites rewrite"},
-    {":step @fact(2)", "el"},
+    {":step @fact(2)", "el els"},
     {":plot %v", ""},
     {":plot %m", ""},
     {":plot Cons(1, Cons(2, Nil()))", ""},
@@ -134,6 +153,7 @@ int main(void)
     check_graphs(s, &b);
     check_ids(s, &b);
     check_first_step(s, &b);
+    check_substitution(s, &b);
     check_json(s, &b);
     forget(&b);
     relay_session_free(s);
