@@ -163,13 +163,17 @@ static void add_operand(void *data, Expr *const *slot)
     o->hash = hash_bytes(&what, sizeof what, o->hash);
 }
 
-static Key key_of(const Trace *t, const Expr *e, size_t at)
+static Key key_of(const Expr *e, size_t at)
 {
     uint64_t parts[] = {e->kind, (uint64_t)(uintptr_t)callee_identity(e)};
+    return (Key){.span = e->span, .kind = hash_bytes(parts, sizeof parts, 0), .at = at};
+}
+
+static uint64_t operands_of(const Trace *t, const Expr *e)
+{
     Operands o = {t, 0};
     ir_children(e, add_operand, &o);
-    return (Key){
-        .span = e->span, .kind = hash_bytes(parts, sizeof parts, 0), .operands = o.hash, .at = at};
+    return o.hash;
 }
 
 static int order_of(uint64_t a, uint64_t b)
@@ -224,8 +228,17 @@ typedef struct Keys {
     size_t n;
 } Keys;
 
-/* Both lists in order: what is alike goes together, one by one. `give` gets a pair. */
-static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *const *old,
+static size_t without_taken(Keys keys)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < keys.n; i++)
+        if (!keys.at[i].taken)
+            keys.at[n++] = keys.at[i];
+    return n;
+}
+
+/* Both lists in order: what is alike goes together, one by one, and out of them. */
+static void pair_up(Trace *t, Keys *gone, Keys *fresh, Likeness like, const Expr *const *old,
                     const Expr *const *now)
 {
     static int (*const orders[])(const void *, const void *) = {
@@ -233,13 +246,13 @@ static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *
         [LIKE_OPERANDS] = by_operands,
         [LIKE_PLACE] = by_place,
     };
-    qsort(gone.at, gone.n, sizeof *gone.at, orders[like]);
+    qsort(gone->at, gone->n, sizeof *gone->at, orders[like]);
     if (limit_hit(&t->s->cx.limits))
         return;
-    qsort(fresh.at, fresh.n, sizeof *fresh.at, orders[like]);
-    for (size_t i = 0, k = 0; i < gone.n && k < fresh.n;) {
-        Key *a = &gone.at[i], *b = &fresh.at[k];
-        int c = a->taken ? -1 : b->taken ? 1 : compare(a, b, like);
+    qsort(fresh->at, fresh->n, sizeof *fresh->at, orders[like]);
+    for (size_t i = 0, k = 0; i < gone->n && k < fresh->n;) {
+        Key *a = &gone->at[i], *b = &fresh->at[k];
+        int c = compare(a, b, like);
         bool placeless = like != LIKE_OPERANDS && span_is_none(a->span);
         if (c == 0 && !placeless) {
             uint32_t id = trace_node(t, old[a->at]);
@@ -250,6 +263,15 @@ static void pair_up(Trace *t, Keys gone, Keys fresh, Likeness like, const Expr *
         i += c <= 0;
         k += c >= 0;
     }
+    gone->n = without_taken(*gone);
+    fresh->n = without_taken(*fresh);
+}
+
+/* Once what could be found by its place has its number: operands of both moments are told apart by that. */
+static void note_operands(const Trace *t, Keys keys, const Expr *const *nodes)
+{
+    for (size_t i = 0; i < keys.n && !limit_hit(&t->s->cx.limits); i++)
+        keys.at[i].operands = operands_of(t, nodes[keys.at[i].at]);
 }
 
 /* The nodes that are there without a number, and those whose number nothing has any more. */
@@ -263,20 +285,19 @@ static void match_nodes(Trace *t, const Gather *g, Arena *scratch)
         if (id && t->seen.at[id] != moment)
             t->seen.at[id] = moment;
         else
-            fresh.at[fresh.n++].at = i;
+            fresh.at[fresh.n++] = key_of(g->all.at[i], i);
     }
     for (size_t i = 0; i < t->now.n && !limit_hit(&t->s->cx.limits); i++)
         if (t->seen.at[trace_node(t, t->now.at[i])] != moment)
-            gone.at[gone.n++] = key_of(t, t->now.at[i], i);
+            gone.at[gone.n++] = key_of(t->now.at[i], i);
     for (Likeness like = 0; like < LIKENESSES && !limit_hit(&t->s->cx.limits); like++) {
-        for (size_t i = 0; i < fresh.n && !limit_hit(&t->s->cx.limits); i++)
-            if (!fresh.at[i].taken)
-                fresh.at[i] = key_of(t, g->all.at[fresh.at[i].at], fresh.at[i].at);
-        pair_up(t, gone, fresh, like, t->now.at, g->all.at);
+        if (like == LIKE_OPERANDS) {
+            note_operands(t, gone, t->now.at);
+            note_operands(t, fresh, g->all.at);
+        }
+        pair_up(t, &gone, &fresh, like, t->now.at, g->all.at);
     }
     for (size_t i = 0; i < fresh.n; i++) {
-        if (fresh.at[i].taken)
-            continue;
         uint32_t id = node_new(t, g->all.at[fresh.at[i].at]);
         t->seen.at[id] = moment;
     }
