@@ -12,9 +12,13 @@ typedef struct Part {
     size_t n;
 } Part;
 
+/* So many columns are wide enough for two. */
+enum { WIDE = 120 };
+
 typedef struct Parts {
     Term *term;
     bool color;
+    bool chosen, two; /* somebody chose one column or two; two */
     Arena arena;
     Vec(Part) all;
     size_t at, row; /* the part that is shown, and its first row */
@@ -44,12 +48,112 @@ static void put_bar(Parts *p, const char *text)
     term_clear_line(&p->out);
 }
 
+/* ---- two columns ---------------------------------------------------------------------------------- */
+
+/* The line without its colours, and behind it. */
+static const char *take_line(const char *at, const char *end, Buf *line)
+{
+    const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    buf_clear(line);
+    term_strip(line, at, (size_t)((newline ? newline : end) - at));
+    return newline ? newline + 1 : end;
+}
+
+static bool has_sign(const Buf *line, char sign)
+{
+    return line->n && line->at[0] == sign;
+}
+
+static bool is_fold(const Buf *line)
+{
+    return strncmp(buf_text(line), "  ⋮", strlen("  ⋮")) == 0;
+}
+
+static TermStyle style_of(const Buf *line)
+{
+    switch (line->n ? line->at[0] : ' ') {
+    case '-': return STYLE_RED;
+    case '+': return STYLE_GREEN;
+    case '>': return STYLE_BLUE;
+    default: return STYLE_PLAIN;
+    }
+}
+
+/* A row of a column, and what is left of it. */
+static const char *put_cell(const Parts *p, Buf *out, const char *at, int columns, TermStyle style)
+{
+    size_t n = strcspn(at, "\n");
+    if (p->color && n)
+        term_style(out, style);
+    int used = term_clip(out, at, n, columns);
+    if (p->color && n)
+        term_style(out, STYLE_PLAIN);
+    buf_repeat(out, ' ', (size_t)(columns - used));
+    return at + n + (at[n] == '\n');
+}
+
+/* What a line was beside what it is; either may be empty. */
+static void put_pair(const Parts *p, Buf *out, const Buf *was, const Buf *is)
+{
+    int half = (p->columns - 1 - 3) / 2;
+    Buf left = {0}, right = {0};
+    term_wrap(&left, buf_text(was), was->n, half);
+    term_wrap(&right, buf_text(is), is->n, half);
+    const char *a = buf_text(&left), *b = buf_text(&right);
+    do {
+        a = put_cell(p, out, a, half, style_of(was));
+        buf_str(out, " │ ");
+        b = put_cell(p, out, b, half, style_of(is));
+        buf_char(out, '\n');
+    } while (*a || *b);
+    buf_deinit(&left);
+    buf_deinit(&right);
+}
+
+/* What goes stands on the left, what comes on the right, and a line that stays in both; what is said about the program goes through
+ * both. */
+static void side_by_side(const Parts *p, Buf *out, const Part *part)
+{
+    Buf line = {0}, next = {0};
+    const Buf nothing = {0};
+    const char *at = part->text, *end = at + part->n;
+    while (at < end) {
+        const char *behind = take_line(at, end, &line);
+        if (has_sign(&line, '-')) {
+            const char *after = take_line(behind, end, &next);
+            bool pair = has_sign(&next, '+');
+            put_pair(p, out, &line, pair ? &next : &nothing);
+            behind = pair ? after : behind;
+        } else if (has_sign(&line, '+') || has_sign(&line, '>')) {
+            put_pair(p, out, &nothing, &line);
+        } else if (has_sign(&line, ' ') && !is_fold(&line)) {
+            put_pair(p, out, &line, &line);
+        } else {
+            buf_bytes(out, at, (size_t)(behind - at));
+        }
+        at = behind;
+    }
+    buf_deinit(&line);
+    buf_deinit(&next);
+}
+
+/* A screen that became wider or narrower shows as many columns as fit there, until somebody chooses. */
+static bool in_two(const Parts *p)
+{
+    return p->chosen ? p->two : p->columns >= WIDE;
+}
+
 static void draw(Parts *p)
 {
-    Buf lines = {0}, title = {0};
+    Buf lines = {0}, title = {0}, beside = {0};
     const Part *part = &p->all.at[p->at];
     term_size(p->term, &p->columns, &p->rows);
-    term_wrap(&lines, part->text, part->n, p->columns - 1);
+    Part shown = *part;
+    if (p->at && in_two(p)) {
+        side_by_side(p, &beside, part);
+        shown = (Part){buf_text(&beside), beside.n};
+    }
+    term_wrap(&lines, shown.text, shown.n, p->columns - 1);
     size_t n = pager_lines(&lines), room = p->rows > 3 ? (size_t)p->rows - 2 : 1;
     p->beyond = n > room ? n - room : 0;
     p->row = p->row < p->beyond ? p->row : p->beyond;
@@ -75,10 +179,11 @@ static void draw(Parts *p)
         at = stop < end ? stop + 1 : end;
     }
     buf_str(&p->out, "\r\n");
-    put_bar(p, " → forward   ← back   ↑ ↓ lines   Home all   End last   q leave");
+    put_bar(p, " → forward   ← back   ↑ ↓ lines   c columns   Home all   End last   q leave");
     term_write(p->term, &p->out);
     buf_deinit(&lines);
     buf_deinit(&title);
+    buf_deinit(&beside);
 }
 
 /* ---- keys -------------------------------------------------------------------------------------- */
@@ -121,6 +226,10 @@ static bool run_key(Parts *p, TermKey key)
     case KEY_END:
     case 'G':
     case 'e': go(p, p->all.n - 1); break;
+    case 'c':
+        p->two = !in_two(p);
+        p->chosen = true;
+        break;
     case 'q':
     case KEY_ESCAPE:
     case KEY_CLOSED: return false;

@@ -553,7 +553,7 @@ def test_pages(open):
 
 def test_parts(open):
     """A pipeline that does not fit the screen is shown step by step, on a screen of its own."""
-    t = open(rows=10)
+    t = open(rows=10, columns=80)
     t.type(":pass FoldConstant,FuseOps,Inline fn (%x: float32) { exp(%x * (2f + 3f)) }")
     t.keys("Enter")
     t.expect_text(" all 2")
@@ -577,6 +577,35 @@ def test_parts(open):
     assert "one group" not in t.screen()
     t.enter("1 + 1")
     t.expect("2", "relay>")
+
+
+def test_parts_in_columns(open):
+    """On a wide screen what was stands beside what is; `c` and a narrow screen put it below."""
+    t = open(rows=10, columns=140)
+    t.type(":pass FoldConstant,FuseOps,Inline fn (%x: float32) { exp(%x * (2f + 3f)) }")
+    t.keys("Enter")
+    t.expect_text(" all 2")
+    t.keys("Right")
+    beside = re.compile(r"^-  %1 = multiply\(%x, %0\); +│ \+  %1 = multiply\(%x, 5f\);$", re.M)
+    t.until(lambda: beside.search(t.screen()), "the two are not beside each other")
+    assert re.search(r"^   exp\(%1\) +│    exp\(%1\)$", t.screen(), re.M), t.screen()
+    t.keys("c")
+    t.expect_text("-  %1 = multiply(%x, %0);\n+  %1 = multiply(%x, 5f);")
+    t.keys("c")
+    t.until(lambda: beside.search(t.screen()), "not beside each other again")
+    t.keys("q")
+    t.expect("relay>")
+    t.close()
+    t = open(rows=10, columns=140)
+    t.type(":pass FoldConstant,FuseOps,Inline fn (%x: float32) { exp(%x * (2f + 3f)) }")
+    t.keys("Enter")
+    t.expect_text(" all 2")
+    t.keys("Right")
+    t.until(lambda: beside.search(t.screen()), "the two are not beside each other")
+    t.resize(80, 10)
+    t.expect_text("-  %1 = multiply(%x, %0);\n+  %1 = multiply(%x, 5f);")
+    t.keys("q")
+    t.expect("relay>")
 
 
 def test_long_lines(open):
