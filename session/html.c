@@ -81,7 +81,7 @@ void html_program(Buf *out, const char *text, size_t len)
 
 void html_as_text(Buf *out, const Buf *text)
 {
-    buf_str(out, "<details><summary>as text</summary><pre>");
+    buf_str(out, "<details class=\"relay-as-text\"><summary>as text</summary><pre>");
     buf_html(out, buf_text(text), text->n);
     buf_str(out, "</pre></details>");
 }

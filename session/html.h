@@ -25,6 +25,11 @@
 /* What stands in front of views in a page of their own: its head, and colours for both themes where nothing else sets them. */
 void html_page_begin(Buf *out, const char *title);
 
+/* A rule for the paper, where nobody unfolds anything: what parts of `of` are folded is seen there, but for the text of a picture. */
+#define HTML_UNFOLDED(of)                     \
+    "@media print{" of " details:not(.relay-" \
+    "as-text)::details-content{content-visibility:visible;block-size:auto}}"
+
 /* Relay text with token classes, by itself; in a frame with their colours. */
 void html_tokens(Buf *out, const char *text, size_t len);
 /* Plain text, in which code stands in backquotes. */

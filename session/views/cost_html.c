@@ -22,17 +22,21 @@ static const char style[] =
     ".relay-cost.relay-cost th{color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-cost.relay-cost td:first-child,.relay-cost.relay-cost th:first-child{text-align:left}"
     ".relay-cost td:first-child{font-family:var(--jp-code-font-family,monospace)}"
-    "@media print{.relay-cost pre{white-space:pre-wrap}}"
-    ".relay-cost figure{margin:0 0 10px}"
-    ".relay-cost figcaption,.relay-cost summary{color:var(--jp-ui-font-color2,#57606a)}"
-    ".relay-cost svg{display:block;max-width:100%;height:auto}"
-    ".relay-cost svg text{fill:currentColor;font-size:11px}"
-    ".relay-cost svg .roof{fill:none;stroke:var(--jp-brand-color1,#1976d2);stroke-width:2}"
-    ".relay-cost svg .axis{fill:none;stroke:var(--jp-border-color1,#b8bec8)}"
-    ".relay-cost svg .kernel{fill:hsl(25 85% 50%)}"
-    ".relay-cost svg .measured{fill:none;stroke:hsl(140 60% 40%);stroke-width:2.5}"
-    ".relay-cost svg .used{fill:hsl(210 60% 55%)}.relay-cost svg .peak{fill:hsl(350 70% 50%)}"
-    "</style>";
+    "@media print{.relay-cost pre{white-space:pre-wrap}}" HTML_UNFOLDED(
+        ".relay-cost") ".relay-cost figure{margin:0 0 10px}"
+                       ".relay-cost figcaption,.relay-cost "
+                       "summary{color:var(--jp-ui-font-color2,#57606a)}"
+                       ".relay-cost svg{display:block;max-width:100%;height:auto}"
+                       ".relay-cost svg text{fill:currentColor;font-size:11px}"
+                       ".relay-cost svg "
+                       ".roof{fill:none;stroke:var(--jp-brand-color1,#1976d2);stroke-width:2}"
+                       ".relay-cost svg .axis{fill:none;stroke:var(--jp-border-color1,#b8bec8)}"
+                       ".relay-cost svg .kernel{fill:hsl(25 85% 50%)}"
+                       ".relay-cost svg .measured{fill:none;stroke:hsl(140 60% "
+                       "40%);stroke-width:2.5}"
+                       ".relay-cost svg .used{fill:hsl(210 60% 55%)}.relay-cost svg "
+                       ".peak{fill:hsl(350 70% 50%)}"
+                       "</style>";
 
 /* Of both axes, as powers of ten. */
 typedef struct Roof {

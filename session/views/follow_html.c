@@ -52,12 +52,14 @@ static const char style[] =
     ".relay-columns details>pre>label{cursor:pointer}"
     "@media print{.relay-columns{display:block}.relay-columns section>div{max-height:none}"
     ".relay-follow .relay-columns details>pre{white-space:pre-wrap}"
-    ".relay-columns details>pre>*{width:auto}.relay-follow>header label{display:none}}"
-    ".relay-columns p{margin:2px 0;color:var(--jp-ui-font-color2,#57606a)}"
-    ".relay-follow .relay-needs{padding:6px 14px;overflow-x:auto;"
-    "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
-    ".relay-needs summary{cursor:pointer}"
-    ".relay-follow .relay-needs.relay-needs pre{margin:0;background:none;color:inherit}";
+    ".relay-columns details>pre>*{width:auto}.relay-follow>header "
+    "label{display:none}}" HTML_UNFOLDED(
+        ".relay-follow") ".relay-columns p{margin:2px 0;color:var(--jp-ui-font-color2,#57606a)}"
+                         ".relay-follow .relay-needs{padding:6px 14px;overflow-x:auto;"
+                         "border-top:1px solid var(--jp-border-color2,#d0d4da)}"
+                         ".relay-needs summary{cursor:pointer}"
+                         ".relay-follow .relay-needs.relay-needs "
+                         "pre{margin:0;background:none;color:inherit}";
 
 static void put_style(Page *p)
 {

@@ -36,7 +36,7 @@ static const char style[] =
     ".relay-lab p{margin:0 0 6px;color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-lab .relay-steps pre.relay-program.relay-program{max-height:36em;overflow:auto;"
     "white-space:pre}"
-    "@media print{.relay-strip>*{break-inside:avoid}"
+    "@media print{.relay-lab>header label{display:none}.relay-strip>*{break-inside:avoid}"
     ".relay-lab .relay-steps pre.relay-program.relay-program{max-height:none;white-space:pre-wrap}}"
     ".relay-lab .relay-program div.relay-fold{color:var(--jp-ui-font-color2,#57606a);"
     "user-select:none}"

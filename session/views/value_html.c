@@ -32,8 +32,9 @@ static const char style[] =
     ".relay-value.relay-value th{border:0;color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-value details{margin-left:1.2em}.relay-value summary{cursor:pointer}"
     "@media print{.relay-value td{-webkit-print-color-adjust:exact;print-color-adjust:exact}}"
-    ".relay-value details>div{margin-left:2.2em;font-family:var(--jp-code-font-family,monospace)}"
-    "</style>";
+    ".relay-value "
+    "details>div{margin-left:2.2em;font-family:var(--jp-code-font-family,monospace)}" HTML_UNFOLDED(
+        ".relay-value") "</style>";
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------------- */
 
