@@ -141,7 +141,7 @@ static void *opener_main(void *data)
 void orc_open_beside(Jit *jit)
 {
     Orc *o = &jit->orc;
-    if (!o->tried && !o->opening)
+    if (!o->opening && !o->tried)
         o->opening = thread_begin(&o->opener, opener_main, o);
 }
 
