@@ -285,18 +285,25 @@ typedef struct World {
     Module *env;
     Local *locals;
     size_t n_locals, cap_locals;
-    PtrMap local_names, graph_names;
+    PtrMap local_names, graph_names, places[2];
 } World;
 
 static void exchange(RelaySession *s, World *w)
 {
-    World now = {s->env, s->locals, s->n_locals, s->cap_locals, s->local_names, s->graph_names};
+    World now = {s->env,
+                 s->locals,
+                 s->n_locals,
+                 s->cap_locals,
+                 s->local_names,
+                 s->graph_names,
+                 {s->local_places[0], s->local_places[1]}};
     s->env = w->env;
     s->locals = w->locals;
     s->n_locals = w->n_locals;
     s->cap_locals = w->cap_locals;
     s->local_names = w->local_names;
     s->graph_names = w->graph_names;
+    memcpy(s->local_places, w->places, sizeof w->places);
     *w = now;
 }
 
@@ -374,6 +381,7 @@ static World world_at(const RelayDocument *d, size_t offset, Module *graph)
         }
         w.locals[w.n_locals++] = (Local){.var = v, .graph = is_graph};
         ptrmap_put(is_graph ? &w.graph_names : &w.local_names, name, v);
+        ptrmap_put(&w.places[is_graph], name, (void *)w.n_locals);
     }
     arena_deinit(&sc.arena);
     return w;
@@ -384,6 +392,8 @@ static void world_end(World *w)
     free(w->locals);
     ptrmap_deinit(&w->local_names);
     ptrmap_deinit(&w->graph_names);
+    ptrmap_deinit(&w->places[0]);
+    ptrmap_deinit(&w->places[1]);
 }
 
 /* The definition around the offset, whose variables are no one else's; false, and the whole text, where there is none. */

@@ -68,7 +68,8 @@ struct RelaySession {
     Local *locals; /* newest binding of each name */
     size_t n_locals, cap_locals;
     PtrMap local_names, graph_names; /* Name -> Var: ParseEnv */
-    PtrMap local_values; /* Var -> const Value *: interp_eval; rebuilt when locals move */
+    PtrMap local_values; /* Var -> const Value *, which lies in `locals`: interp_eval */
+    PtrMap local_places[2]; /* Name -> place in `locals`, plus one; graph variables apart */
     RelaySink sink; /* of the running call */
     RelayOptions options;
     Engine engine;
@@ -91,6 +92,7 @@ struct RelaySession {
     bool results_gone; /* some were let go of, and that was said */
     bool undone; /* the running cell took another one back */
     Undo *undo; /* newest first */
+    Undo *noting; /* to which what happens to variables is added; NULL: to none */
     bool
         journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
@@ -143,7 +145,7 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
 /* The variable has another value of its type from here on, which is taken. */
 void session_rebind(RelaySession *s, const Local *l, Value value);
 /* The variable of that name; NULL for none. Lent until the next one is bound. */
-Local *session_local(RelaySession *s, const Name *name, bool graph);
+Local *session_local(const RelaySession *s, const Name *name, bool graph);
 /* Forgets the variable. */
 void session_unbind(RelaySession *s, const Name *name, bool graph);
 /* An environment with the definitions of a module; the caller's. */
@@ -167,10 +169,12 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 void results_keep(RelaySession *s, Value v, const Type *t, Module *home);
 /* Those that hold functions may call what is there no more. */
 void results_forget_code(RelaySession *s);
-/* The state now; NULL without memory. And what becomes of it behind a cell: a step, if that changed anything. */
+/* A cell begins: what it changes is noted; NULL without memory. And what becomes of that behind it: a step, if anything changed. */
 Undo *undo_take(RelaySession *s);
 void undo_keep(RelaySession *s, Undo *u);
 void undo_forget(RelaySession *s);
+/* The variable of that name becomes another, or none; NULL: there was none. */
+void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was);
 /* How many functions and variables were made here, in words; false for none. */
 bool session_possessions(const RelaySession *s, Buf *out);
 /* Adds what was defined or bound to the text that `:save` writes. */

@@ -1,4 +1,4 @@
-/* What a session keeps of its cells: their results as variables, the state before each that changed something, and their text. */
+/* What a session keeps of its cells: their results as variables, what each changed, and their text. */
 #include "base/memory.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
@@ -61,6 +61,8 @@ void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
     size_t n;
     if (!s->number || (t->kind == TYPE_TUPLE && t->n == 0))
         return;
+    Undo *noting = s->noting;
+    s->noting = NULL; /* a result is no change */
     snprintf(name, sizeof name, "_%u", s->number);
     bind(s, name, v, t, home);
     bind(s, "_", v, t, home);
@@ -73,24 +75,36 @@ void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
         s->results_gone = true;
         session_unbind(s, l->var->name, false);
     }
+    s->noting = noting;
 }
 
 void results_forget_code(RelaySession *s)
 {
+    Undo *noting = s->noting;
+    s->noting = NULL;
     for (size_t i = s->n_locals; i-- > 0;) {
         const Local *l = &s->locals[i];
         if (l->result && type_holds_code(l->var->base.type))
             session_unbind(s, l->var->name, false);
     }
+    s->noting = noting;
 }
 
 /* ---- undo ------------------------------------------------------------------------------------------------------------------- */
 
+/* A variable before it became another: `was.var` is NULL where there was none. */
+typedef struct Changed {
+    const Name *name;
+    bool graph;
+    Local was; /* counted */
+} Changed;
+
+/* The definitions before a cell, and what happened to variables since, up to the next step. */
 struct Undo {
     Undo *older;
     Module *env;
-    Local *locals; /* without results */
-    size_t n;
+    Changed *changed;
+    size_t n, cap;
     Stale *stale;
     size_t journal;
     double seconds; /* that the cell behind it took */
@@ -99,10 +113,10 @@ struct Undo {
 static void undo_free(RelaySession *s, Undo *u)
 {
     for (size_t i = 0; i < u->n; i++) {
-        value_release(u->locals[i].value);
-        module_release(u->locals[i].module);
+        value_release(u->changed[i].was.value);
+        module_release(u->changed[i].was.module);
     }
-    free(u->locals);
+    free(u->changed);
     stale_free_list(s, u->stale);
     module_release(u->env);
     free(u);
@@ -120,37 +134,49 @@ static void free_list(RelaySession *s, Undo *u)
 void undo_forget(RelaySession *s)
 {
     free_list(s, s->undo);
-    s->undo = NULL;
+    s->undo = s->noting = NULL;
 }
 
 Undo *undo_take(RelaySession *s)
 {
     Undo *u = memory_zeroed(1, sizeof *u);
-    Local *locals = memory_zeroed(s->n_locals + 1, sizeof *locals);
-    if (!u || !locals) {
-        free(u);
-        free(locals);
-        return NULL;
+    if (u) {
+        u->env = module_retain(s->env);
+        u->stale = stale_copy(s);
+        u->journal = s->journal.n;
     }
-    u->locals = locals;
-    for (size_t i = 0; i < s->n_locals; i++) {
-        const Local *l = &s->locals[i];
-        if (l->result)
-            continue;
-        value_retain(l->value);
-        module_retain(l->module);
-        locals[u->n++] = *l;
-    }
-    u->env = module_retain(s->env);
-    u->stale = stale_copy(s);
-    u->journal = s->journal.n;
+    s->noting = u;
     return u;
+}
+
+void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was)
+{
+    Undo *u = s->noting;
+    if (!u)
+        return;
+    if (u->n == u->cap) {
+        size_t cap = u->cap ? 2 * u->cap : 4;
+        Changed *grown = memory_resize(u->changed, cap * sizeof *grown);
+        if (!grown) {
+            limit_reach(&s->cx.limits, LIMIT_MEMORY);
+            return;
+        }
+        u->changed = grown;
+        u->cap = cap;
+    }
+    Changed *c = &u->changed[u->n++];
+    *c = (Changed){.name = name, .graph = graph, .was = {.value = value_none()}};
+    if (!was)
+        return;
+    c->was = *was;
+    value_retain(was->value);
+    module_retain(was->module);
 }
 
 /* How many definitions and variables are others than they were in the step, and their names. */
 static size_t differences(const RelaySession *s, const Undo *u, Buf *names)
 {
-    size_t n = 0, at = 0;
+    size_t n = 0;
     const Module *env = s->env;
     for (size_t i = 0; env != u->env && i < env->types.n; i++) {
         const TypeDef *t = env->types.at[i];
@@ -163,15 +189,21 @@ static size_t differences(const RelaySession *s, const Undo *u, Buf *names)
         if (d->fn && !d->imported && (!old || old->fn != d->fn))
             buf_printf(names, "%s@%s", n++ ? ", " : "", d->name->text);
     }
-    for (size_t i = 0; i < s->n_locals; i++) {
-        const Local *l = &s->locals[i];
-        if (l->result)
+    PtrMap seen[2] = {{0}, {0}};
+    bool gone = false;
+    for (size_t i = 0; i < u->n; i++) {
+        const Changed *c = &u->changed[i];
+        const Local *now = session_local(s, c->name, c->graph);
+        if (ptrmap_has(&seen[c->graph], c->name))
             continue;
-        if (at >= u->n || u->locals[at].var != l->var)
-            buf_printf(names, "%s%%%s", n++ ? ", " : "", l->var->name->text);
-        at++;
+        ptrmap_put(&seen[c->graph], c->name, NULL);
+        gone |= c->was.var && !now;
+        if (now && now->var != c->was.var)
+            buf_printf(names, "%s%%%s", n++ ? ", " : "", c->name->text);
     }
-    return n + (at < u->n);
+    ptrmap_deinit(&seen[0]);
+    ptrmap_deinit(&seen[1]);
+    return n + gone;
 }
 
 void undo_keep(RelaySession *s, Undo *u)
@@ -181,6 +213,7 @@ void undo_keep(RelaySession *s, Undo *u)
         return;
     bool keep = !s->fresh && !s->undone && differences(s, u, &names) > 0;
     buf_deinit(&names);
+    s->noting = keep ? u : s->undo;
     if (!keep) {
         undo_free(s, u);
         return;
@@ -196,34 +229,23 @@ void undo_keep(RelaySession *s, Undo *u)
         }
 }
 
-/* The session's variables are those of the step, and the results that there are now. */
-static void put_back(RelaySession *s, Undo *u)
+/* The variables become what they were, the last change first; results stay. */
+static void put_back(RelaySession *s, const Undo *u)
 {
-    Local *results = memory_zeroed(s->n_locals + 1, sizeof *results);
-    size_t n = 0;
-    for (size_t i = s->n_locals; i-- > 0;) {
-        const Local *l = &s->locals[i];
-        if (l->result && results) {
-            value_retain(l->value);
-            module_retain(l->module);
-            results[n++] = *l;
+    s->noting = NULL;
+    for (size_t i = u->n; i-- > 0;) {
+        const Changed *c = &u->changed[i];
+        if (!c->was.var) {
+            session_unbind(s, c->name, c->graph);
+            continue;
         }
-        session_unbind(s, l->var->name, l->graph);
+        session_bind(s, c->was.var, value_retain(c->was.value), c->was.module, c->graph);
+        Local *l = session_local(s, c->name, c->graph);
+        if (l) {
+            l->result = c->was.result;
+            l->depth = c->was.depth;
+        }
     }
-    stale_forget_all(s);
-    for (size_t i = 0; i < u->n; i++)
-        session_bind(s, u->locals[i].var, value_retain(u->locals[i].value), u->locals[i].module,
-                     u->locals[i].graph);
-    while (n-- > 0) {
-        session_bind(s, results[n].var, results[n].value, results[n].module, false);
-        Local *l = session_local(s, results[n].var->name, false);
-        if (l)
-            l->result = true;
-        module_release(results[n].module);
-    }
-    free(results);
-    stale_restore(s, u->stale);
-    u->stale = NULL;
 }
 
 bool session_possessions(const RelaySession *s, Buf *out)
@@ -264,7 +286,12 @@ void command_undo(CommandCall *c)
     optimise_forget(s, NULL);
     module_release(s->env);
     s->env = module_retain(u->env);
+    if (s->noting && s->noting != u)
+        put_back(s, s->noting); /* what this cell did before */
     put_back(s, u);
+    stale_restore(s, u->stale);
+    u->stale = NULL;
+    s->noting = s->undo;
     carry_renew(s);
     buf_cut(&s->journal, u->journal);
     s->undone = true;

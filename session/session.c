@@ -11,6 +11,7 @@
 #include "typecheck/typecheck.h"
 
 #include <malloc.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,8 @@ static void free_locals(RelaySession *s)
     ptrmap_deinit(&s->local_names);
     ptrmap_deinit(&s->graph_names);
     ptrmap_deinit(&s->local_values);
+    ptrmap_deinit(&s->local_places[0]);
+    ptrmap_deinit(&s->local_places[1]);
 }
 
 static void world_free(RelaySession *s)
@@ -401,12 +404,14 @@ ParseEnv session_parse_env(RelaySession *s)
 
 /* ---- what cells define ----------------------------------------------------------------------------------------------------- */
 
-/* The map points into the array, which moves when it grows. */
-static void index_values(RelaySession *s)
+/* The maps say where in the array these variables are now. */
+static void index_places(RelaySession *s, size_t from, size_t to)
 {
-    ptrmap_clear(&s->local_values);
-    for (size_t i = 0; i < s->n_locals; i++)
-        ptrmap_put(&s->local_values, s->locals[i].var, &s->locals[i].value);
+    for (size_t i = from; i < to; i++) {
+        Local *l = &s->locals[i];
+        ptrmap_put(&s->local_values, l->var, &l->value);
+        ptrmap_put(&s->local_places[l->graph], l->var->name, (void *)(i + 1));
+    }
 }
 
 typedef struct Uses {
@@ -418,13 +423,12 @@ typedef struct Uses {
 static void note_use(void *data, Var *v)
 {
     Uses *u = data;
-    for (size_t i = 0; i < u->s->n_locals; i++) {
-        const Local *l = &u->s->locals[i];
-        if (l->var != v)
-            continue;
-        module_use(u->m, l->module);
-        u->depth = l->depth >= u->depth ? l->depth + 1 : u->depth;
-    }
+    const char *value = ptrmap_find(&u->s->local_values, v);
+    if (!value)
+        return;
+    const Local *l = (const Local *)(const void *)(value - offsetof(Local, value));
+    module_use(u->m, l->module);
+    u->depth = l->depth >= u->depth ? l->depth + 1 : u->depth;
 }
 
 uint32_t session_keep_used(const RelaySession *s, Module *m)
@@ -435,28 +439,27 @@ uint32_t session_keep_used(const RelaySession *s, Module *m)
     return u.depth;
 }
 
-Local *session_local(RelaySession *s, const Name *name, bool graph)
+Local *session_local(const RelaySession *s, const Name *name, bool graph)
 {
-    for (size_t i = 0; i < s->n_locals; i++)
-        if (s->locals[i].var->name == name && s->locals[i].graph == graph)
-            return &s->locals[i];
-    return NULL;
+    size_t place = (size_t)ptrmap_find(&s->local_places[graph], name);
+    return place ? &s->locals[place - 1] : NULL;
 }
 
 void session_unbind(RelaySession *s, const Name *name, bool graph)
 {
-    for (size_t i = 0; i < s->n_locals; i++) {
-        Local *l = &s->locals[i];
-        if (l->var->name != name || l->graph != graph)
-            continue;
+    Local *l = session_local(s, name, graph);
+    if (l) {
+        size_t at = (size_t)(l - s->locals);
+        undo_note(s, name, graph, l);
+        ptrmap_remove(&s->local_values, l->var);
+        ptrmap_remove(&s->local_places[graph], name);
         value_release(l->value);
         module_release(l->module);
-        memmove(l, l + 1, (s->n_locals - i - 1) * sizeof *l);
+        memmove(l, l + 1, (s->n_locals - at - 1) * sizeof *l);
         s->n_locals--;
-        break;
+        index_places(s, at, s->n_locals);
     }
     ptrmap_remove(graph ? &s->graph_names : &s->local_names, name);
-    index_values(s);
 }
 
 typedef struct Sources {
@@ -492,15 +495,14 @@ static void keep_sources(Module *module, const Var *var)
 
 void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool graph)
 {
-    PtrMap *names = graph ? &s->graph_names : &s->local_names;
-    size_t at = s->n_locals;
+    Local *old = session_local(s, var->name, graph);
+    size_t at = old ? (size_t)(old - s->locals) : s->n_locals, moved = at;
     s->binds++;
-    for (size_t i = 0; i < s->n_locals; i++)
-        if (s->locals[i].var->name == var->name && s->locals[i].graph == graph)
-            at = i;
-    if (at < s->n_locals) {
-        value_release(s->locals[at].value);
-        module_release(s->locals[at].module);
+    undo_note(s, var->name, graph, old);
+    if (old) {
+        ptrmap_remove(&s->local_values, old->var);
+        value_release(old->value);
+        module_release(old->module);
     } else if (s->n_locals == s->cap_locals) {
         size_t cap = s->cap_locals ? 2 * s->cap_locals : 16;
         Local *grown = memory_resize(s->locals, cap * sizeof *grown);
@@ -511,14 +513,15 @@ void session_bind(RelaySession *s, Var *var, Value value, Module *module, bool g
         }
         s->locals = grown;
         s->cap_locals = cap;
+        moved = 0;
     }
     keep_sources(module, var);
     s->locals[at] =
         (Local){.var = var, .value = value, .module = module_retain(module), .graph = graph};
     s->n_locals += at == s->n_locals;
-    ptrmap_put(names, var->name, var);
+    ptrmap_put(graph ? &s->graph_names : &s->local_names, var->name, var);
     stale_forget(s, '%', graph, var->name);
-    index_values(s);
+    index_places(s, moved, old ? at + 1 : s->n_locals);
 }
 
 void session_rebind(RelaySession *s, const Local *l, Value value)
