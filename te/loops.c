@@ -74,6 +74,20 @@ void te_loop_copy(size_t size, void *out, const void *a, int64_t stride, int64_t
         copy_1(out, a, stride, n);
 }
 
+void te_loop_turn(size_t size, void *out, const void *a, int64_t m, int64_t row, int64_t n,
+                  int64_t stride)
+{
+#define TURN(T)                                               \
+    for (int64_t k = 0; k < n; k++) {                         \
+        const T *from = (const T *)a + k * stride;            \
+        T *to = (T *)out + k;                                 \
+        for (int64_t i = 0; i < m; i++, to += n, from += row) \
+            *to = *from;                                      \
+    }
+    BY_SIZE(size, TURN)
+#undef TURN
+}
+
 void te_loop_fill(size_t size, void *out, const void *element, int64_t n)
 {
     char v[8];

@@ -33,6 +33,9 @@ void te_loop_select(size_t size, void *out, const uint8_t *cond, const void *a, 
                     int64_t n);
 /* n elements from `a`, each `stride` elements after the one before. */
 void te_loop_copy(size_t size, void *out, const void *a, int64_t stride, int64_t n);
+/* Of m rows n elements each, `row` and `stride` elements apart; read by columns. */
+void te_loop_turn(size_t size, void *out, const void *a, int64_t m, int64_t row, int64_t n,
+                  int64_t stride);
 /* n times the same element. */
 void te_loop_fill(size_t size, void *out, const void *element, int64_t n);
 void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n);

@@ -32,6 +32,16 @@ static void place_at(const Runs *r, const int64_t *fixed, int n_fixed, int64_t f
     }
 }
 
+/* Where an index has come to its end the one around it goes on. */
+static void place_carry(const Runs *r, Place *p, int i)
+{
+    while (i > 0 && p->index[i] == r->extent[i]) {
+        p->offset += r->stride[i - 1] - r->extent[i] * r->stride[i];
+        p->index[i] = 0;
+        p->index[--i]++;
+    }
+}
+
 /* Moves n <= left positions on. */
 static void place_on(const Runs *r, Place *p, int64_t n)
 {
@@ -41,12 +51,28 @@ static void place_on(const Runs *r, Place *p, int64_t n)
     if (p->left)
         return;
     p->index[i] += n;
-    while (i > 0 && p->index[i] == r->extent[i]) {
-        p->offset += r->stride[i - 1] - r->extent[i] * r->stride[i];
-        p->index[i] = 0;
-        p->index[--i]++;
-    }
-    p->left = r->extent[r->n - 1];
+    place_carry(r, p, i);
+    p->left = r->extent[i];
+}
+
+/* How many whole runs from here on, of which the next one begins nearer than the next element lies: 0 where that is not so. A matrix is
+ * turned so, and its rows are better read one after the other than a column at a time. */
+static int64_t runs_across(const Runs *r, const Place *p, int64_t n)
+{
+    int i = r->n - 1;
+    if (i < 1 || p->left != r->extent[i] || llabs(r->stride[i - 1]) >= llabs(r->stride[i]))
+        return 0;
+    int64_t runs = n / r->extent[i], left = r->extent[i - 1] - p->index[i - 1];
+    return runs < left ? runs : left;
+}
+
+/* From the beginning of a run to the one so many behind, at most to where the axis around it ends. */
+static void place_on_runs(const Runs *r, Place *p, int64_t runs)
+{
+    int i = r->n - 2;
+    p->offset += runs * r->stride[i];
+    p->index[i] += runs;
+    place_carry(r, p, i);
 }
 
 static int64_t run_stride(const Runs *r)
@@ -64,11 +90,19 @@ static const void *eval_load(const StripFrame *f, const Step *s, int64_t from, i
         return s->data + (size_t)p.offset * size;
     char *to = out;
     while (n > 0) {
-        int64_t now = p.left < n ? p.left : n;
-        te_loop_copy(size, to, s->data + p.offset * (int64_t)size, stride, now);
+        const char *at = s->data + p.offset * (int64_t)size;
+        int64_t now = p.left < n ? p.left : n, runs = runs_across(&s->runs, &p, n);
+        if (runs > 1) {
+            te_loop_turn(size, to, at, runs, s->runs.stride[s->runs.n - 2], now, stride);
+            now *= runs;
+        } else {
+            te_loop_copy(size, to, at, stride, now);
+        }
         to += (size_t)now * size;
         n -= now;
-        if (n)
+        if (n && runs > 1)
+            place_on_runs(&s->runs, &p, runs);
+        else if (n)
             place_on(&s->runs, &p, now);
     }
     return out;
