@@ -471,6 +471,14 @@ static Ssa fours_of(Gen *g, Ssa a, Ssa b, const unsigned *fours)
     return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(order, n), "");
 }
 
+/* LLVM would look for one exchange in place of several in a row, longer than all else takes, and find none. */
+static Ssa not_joined(Gen *g, Ssa v)
+{
+    LLVMTypeRef t = LLVMTypeOf(v), floats = LLVMVectorType(g->f32, LLVMGetVectorSize(t));
+    v = LLVMBuildBitCast(g->b, v, floats, "");
+    return LLVMBuildBitCast(g->b, gen_intrinsic(g, "llvm.arithmetic.fence", floats, &v, 1), t, "");
+}
+
 /* As many rows as columns, 8 or 16: each four rows are turned in their fours, and then whole fours change places. Every row is loaded once,
  * so that rows a power of two apart do not drive each other out of the first cache. */
 static void turn_square(Gen *g, Ssa *rows, unsigned n, Ssa *out)
@@ -479,8 +487,11 @@ static void turn_square(Gen *g, Ssa *rows, unsigned n, Ssa *out)
     static const unsigned low[] = {0, 1, 4, 5}, high[] = {2, 3, 6, 7}, even[] = {0, 2, 4, 6},
                           odd[] = {1, 3, 5, 7};
     Ssa u[4][4];
-    for (unsigned i = 0; i < n / 4; i++)
+    for (unsigned i = 0; i < n / 4; i++) {
         turn_tile(g, rows + 4 * i, 4, u[i]);
+        for (unsigned c = 0; c < 4; c++)
+            u[i][c] = not_joined(g, u[i][c]);
+    }
     for (unsigned c = 0; c < 4; c++) {
         if (n == 8) {
             out[c] = fours_of(g, u[0][c], u[1][c], low8);
