@@ -1070,20 +1070,17 @@ static void note_depths(Emit *e, const NestNode *node, int depth)
 }
 
 /* A register's slot is as wide as the vectors that are put there. */
-static void note_granules(Emit *e, NestNode *node)
+static void note_granule(void *data, const NestAccess *a)
 {
-    NestAccesses all = nest_accesses(e->n, node);
-    for (size_t i = 0; i < all.n; i++) {
-        const NestAccess *a = &all.at[i];
-        if (a->writes)
-            e->written[a->buffer] = true;
-        if (e->n->buffers.at[a->buffer].place != NEST_REGISTER)
-            continue;
-        for (int k = 0; k < a->at.n; k++) {
-            const NestNode *loop = nest_loop_of(a->node, a->at.term[k].var);
-            if (loop->way == NEST_VECTOR)
-                e->granule[a->buffer] = loop->lanes;
-        }
+    Emit *e = data;
+    if (a->writes)
+        e->written[a->buffer] = true;
+    if (e->n->buffers.at[a->buffer].place != NEST_REGISTER)
+        return;
+    for (int k = 0; k < a->at.n; k++) {
+        const NestNode *loop = nest_loop_of(a->node, a->at.term[k].var);
+        if (loop->way == NEST_VECTOR)
+            e->granule[a->buffer] = loop->lanes;
     }
 }
 
@@ -1110,7 +1107,7 @@ bool emit_root(Emit *e, NestNode *node)
     ptrmap_clear(&e->level[0].values);
     ptrmap_clear(&e->level[0].splats);
     note_depths(e, node, 1);
-    note_granules(e, node);
+    nest_each_access(e->n, node, note_granule, e);
     if (node->kind != NEST_LOOP || node->way != NEST_PARALLEL)
         make_rooms(e, node);
     else

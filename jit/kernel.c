@@ -33,19 +33,28 @@ static void report_again(Gen *g, const char *symbol)
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
 /* By buffer: where the scratch buffers lie, and the parts of the root between which they are needed. */
+typedef struct Lives {
+    MemoryNeed *needs;
+    const Nest *n;
+    int part;
+} Lives;
+
+static void note_life(void *data, const NestAccess *a)
+{
+    Lives *l = data;
+    MemoryNeed *m = &l->needs[a->buffer];
+    if (l->n->buffers.at[a->buffer].place != NEST_SCRATCH)
+        return;
+    if (m->last < 0)
+        m->first = l->part;
+    m->last = l->part;
+}
+
 static void note_lives(MemoryNeed *needs, Nest *n)
 {
-    for (size_t part = 0; part < n->root.n; part++) {
-        NestAccesses all = nest_accesses(n, n->root.at[part]);
-        for (size_t i = 0; i < all.n; i++) {
-            MemoryNeed *m = &needs[all.at[i].buffer];
-            if (n->buffers.at[all.at[i].buffer].place != NEST_SCRATCH)
-                continue;
-            if (m->last < 0)
-                m->first = (int)part;
-            m->last = (int)part;
-        }
-    }
+    Lives l = {needs, n, 0};
+    for (; l.part < (int)n->root.n; l.part++)
+        nest_each_access(n, n->root.at[l.part], note_life, &l);
 }
 
 static MemoryNeed *plan_memory(Gen *g, Nest *n, size_t *total)
@@ -261,14 +270,17 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     return n;
 }
 
+static void note_read(void *data, const NestAccess *a)
+{
+    Kernel *k = data;
+    if (a->buffer < (int)k->n_inputs)
+        k->reads[a->buffer] = true;
+}
+
 static void note_reads(Kernel *k, Nest *n)
 {
-    for (size_t part = 0; part < n->root.n; part++) {
-        NestAccesses all = nest_accesses(n, n->root.at[part]);
-        for (size_t i = 0; i < all.n; i++)
-            if (all.at[i].buffer < n->n_inputs)
-                k->reads[all.at[i].buffer] = true;
-    }
+    for (size_t part = 0; part < n->root.n; part++)
+        nest_each_access(n, n->root.at[part], note_read, k);
 }
 
 static bool kernel_make(Gen *g, Kernel *k, const TeProgram *p, const KernelOrigin *from,

@@ -5,14 +5,26 @@
 typedef struct Collect {
     Nest *n;
     NestNode *node;
-    NestAccesses out;
+    void (*found)(void *data, const NestAccess *a);
+    void *data;
+    PtrMap seen;
 } Collect;
+
+static void add_place(Collect *c, int buffer, const Te *at, int64_t behind, bool writes)
+{
+    NestAccess a;
+    a.node = c->node;
+    a.buffer = buffer;
+    a.writes = writes;
+    a.at.c = a.at.n = 0;
+    a.linear = at && nest_linear(at, &a.at);
+    a.at.c += behind;
+    c->found(c->data, &a);
+}
 
 static void add_access(Collect *c, int buffer, const Te *at, bool writes)
 {
-    NestAccess a = {.node = c->node, .buffer = buffer, .writes = writes};
-    a.linear = at && nest_linear(at, &a.at);
-    vec_push(&c->out, c->n->arena, a);
+    add_place(c, buffer, at, 0, writes);
 }
 
 static void add_load(void *data, Te *e)
@@ -24,18 +36,16 @@ static void add_load(void *data, Te *e)
 
 static void add_loads(Collect *c, Te *e)
 {
-    PtrMap seen = {0};
+    ptrmap_clear(&c->seen);
     if (e)
-        te_each(c->n->arena, &seen, e, add_load, c);
-    ptrmap_deinit(&seen);
+        te_each(c->n->arena, &c->seen, e, add_load, c);
 }
 
 /* The first and the last of `n` places that are touched together. */
 static void add_span(Collect *c, int buffer, const Te *at, int n, bool writes)
 {
-    add_access(c, buffer, at, writes);
-    add_access(c, buffer, at, writes);
-    vec_last(&c->out).at.c += n - 1;
+    add_place(c, buffer, at, 0, writes);
+    add_place(c, buffer, at, n - 1, writes);
 }
 
 static void collect_matrices(Collect *c)
@@ -85,11 +95,30 @@ static void collect(void *data, NestNode *node)
         add_access(c, node->winner, node->at, writes);
 }
 
+void nest_each_access(Nest *n, NestNode *node, void (*found)(void *data, const NestAccess *a),
+                      void *data)
+{
+    Collect c = {.n = n, .found = found, .data = data};
+    nest_each(node, collect, &c);
+    ptrmap_deinit(&c.seen);
+}
+
+typedef struct Gather {
+    Nest *n;
+    NestAccesses out;
+} Gather;
+
+static void gather(void *data, const NestAccess *a)
+{
+    Gather *g = data;
+    vec_push(&g->out, g->n->arena, *a);
+}
+
 NestAccesses nest_accesses(Nest *n, NestNode *node)
 {
-    Collect c = {.n = n};
-    nest_each(node, collect, &c);
-    return c.out;
+    Gather g = {.n = n};
+    nest_each_access(n, node, gather, &g);
+    return g.out;
 }
 
 const NestNode *nest_loop_of(const NestNode *node, int var)

@@ -14,7 +14,10 @@ typedef struct NestAccess {
 
 typedef Vec(NestAccess) NestAccesses;
 
-/* All of the node and below. */
+/* `found` is told each of the node and below. */
+void nest_each_access(Nest *n, NestNode *node, void (*found)(void *data, const NestAccess *a),
+                      void *data);
+/* The same, all of them: they are large, and who looks at each once does better without. */
 NestAccesses nest_accesses(Nest *n, NestNode *node);
 /* The loop of a variable around the node, itself included; NULL: none. */
 const NestNode *nest_loop_of(const NestNode *node, int var);
