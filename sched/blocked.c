@@ -173,17 +173,10 @@ bool blocked_fits(const Sched *s, int stage)
            c.out_block <= s->lanes && (c.out_block & (c.out_block - 1)) == 0;
 }
 
-/* A window of one element goes over a plane as over one row. */
-static bool is_one_row(const Conv *c)
-{
-    return c->y.taps * c->x.taps == 1 && c->y.stride == 1 && c->x.stride == 1 &&
-           c->x.out == c->x.in && c->y.before == 0 && c->x.before == 0;
-}
-
 static double cost_of(const Sched *s, const Conv *c, int64_t block)
 {
     int64_t sums = c->ic * c->y.taps * c->x.taps;
-    int64_t rows = is_one_row(c) ? 1 : c->y.out, columns = c->y.out / rows * c->x.out;
+    int64_t rows = conv_is_one_row(c) ? 1 : c->y.out, columns = c->y.out / rows * c->x.out;
     return (double)(c->n * rows * sums) * tile_cost(s->m, columns, c->oc / block) +
            SCHED_BYTE_COST * 4 * (double)(sums * c->oc + c->n * c->ic * c->y.in * c->x.in);
 }
@@ -213,7 +206,7 @@ void blocked_build(Sched *s, int stage, const Tail *tail)
     d.lanes = c->out_block;
     d.blocks = c->oc / d.lanes;
     d.data = bordered_data(&d);
-    if (is_one_row(c) && (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
+    if (conv_is_one_row(c) && (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
         d.columns *= d.rows;
         d.rows = 1;
     }

@@ -202,6 +202,12 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
     return ok && out->n * out->groups * out->y.out * out->x.out * out->y.taps * out->x.taps > 0;
 }
 
+bool conv_is_one_row(const Conv *c)
+{
+    return c->y.taps * c->x.taps == 1 && c->y.stride == 1 && c->x.stride == 1 &&
+           c->x.out == c->x.in && c->y.before == 0 && c->x.before == 0;
+}
+
 /* ---- linear positions ------------------------------------------------------------------------------------------------------ */
 
 NestLinear linear_times(const NestLinear *l, int64_t by)

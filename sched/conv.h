@@ -33,6 +33,9 @@ bool conv_of(const TeProgram *p, int stage, Conv *out);
 /* The same of a fold of each channel's windows on their own, as if they were groups with weights of 1. */
 bool pool_of(const TeProgram *p, int stage, Conv *out);
 
+/* Whether a window of one element goes over a plane as over one row. */
+bool conv_is_one_row(const Conv *c);
+
 /* ---- parts of nests ---------------------------------------------------------------------------------------------------- */
 
 /* Whole blocks of an extent are one loop, what is left over stands behind it: where the code of each goes, from where it counts, and

@@ -284,9 +284,10 @@ double direct_cost(const Sched *s, int stage)
     conv_of(s->p, stage, &c);
     words_of(s->m->dots, c.dtype, c.of_data, c.of_weight, &words);
     int64_t blocks = (c.oc + s->lanes - 1) / s->lanes, turns = words_along(&words, c.ic);
-    int64_t rows = c.n * c.groups * c.y.out, sums = turns * c.y.taps * c.x.taps;
-    double turned = 10.0 * (double)(rows * c.x.out * blocks);
-    return (double)(rows * sums) * tile_cost(s->m, c.x.out, blocks) + turned +
+    int64_t planes = c.n * c.groups, rows = conv_is_one_row(&c) ? 1 : c.y.out;
+    int64_t columns = c.y.out / rows * c.x.out, sums = turns * c.y.taps * c.x.taps;
+    double turned = 10.0 * (double)(planes * c.y.out * c.x.out * blocks);
+    return (double)(planes * rows * sums) * tile_cost(s->m, columns, blocks) + turned +
            SCHED_BYTE_COST * 4 * (double)c.groups *
                (double)(sums * blocks * s->lanes + c.n * turns * c.y.in * c.x.in);
 }
@@ -301,8 +302,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     d.turns = words_along(&d.words, c->ic);
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
     d.data = bordered_data(&d);
-    bool even = c->y.stride == 1 && c->x.stride == 1 && c->x.out == d.pitch;
-    if (even && c->rank == 4 && c->y.taps * c->x.taps == 1 &&
+    if (c->rank == 4 && conv_is_one_row(c) &&
         (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
         d.columns *= d.rows;
         d.rows = 1;

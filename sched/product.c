@@ -119,7 +119,7 @@ double product_cost(const Sched *s, int stage)
     double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
     double bytes = 4 * (m + n) * k;
     return (double)q.batch.extent *
-           (1.1 * m * n * k / s->lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
+           (1.25 * m * n * k / s->lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
 }
 
 void product_build(Sched *s, int stage, const Tail *t)
