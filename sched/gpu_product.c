@@ -59,17 +59,14 @@ bool gpu_product_of(Gpu *s, int stage, GpuProduct *p)
         st->body->op != TE_MUL || order || st->rank == 0 || te_holds_fault(s->arena, st->body))
         return false;
     uint64_t a = axes_of(s->arena, st->body->a), b = axes_of(s->arena, st->body->b);
-    /* The last axis, along which results lie side by side, is of the columns. */
-    int last = st->rank - 1;
-    while (last > 0 && st->shape[last] == 1)
-        last--;
-    p->turned = a >> last & 1;
+    TeSides sides = te_sides(st, a, b);
+    p->turned = sides.turned;
+    GpuSide *const side[] = {
+        [TE_SIDE_EACH] = &p->batch, [TE_SIDE_ROWS] = &p->rows, [TE_SIDE_COLUMNS] = &p->columns};
     bool fits = true;
-    for (int i = 0; i < st->rank; i++) {
-        bool of_rows = (p->turned ? b : a) >> i & 1, of_columns = (p->turned ? a : b) >> i & 1;
-        GpuSide *side = of_rows == of_columns ? &p->batch : of_rows ? &p->rows : &p->columns;
-        fits = fits && (st->shape[i] == 1 || add_axis(side, i, st->shape[i]));
-    }
+    for (int i = 0; i < st->rank; i++)
+        fits =
+            fits && (sides.of[i] == TE_SIDE_NONE || add_axis(side[sides.of[i]], i, st->shape[i]));
     for (int i = 0; i < st->n_reduced; i++)
         fits = fits && add_axis(&p->folds, st->rank + i, st->reduced[i]);
     return fits && p->rows.extent >= SIDE_LEAST && p->columns.extent >= SIDE_LEAST &&

@@ -15,45 +15,31 @@ static bool join(NestSide *s, NestSide outer)
     return even;
 }
 
-static NestSide *side_of(NestProduct *p, NestSide axis, bool reduced)
+/* `first` is the factor of the rows. */
+static bool sides_of(const TeStage *s, const TeSides *sides, const TeAffine *first,
+                     const TeAffine *second, NestProduct *out)
 {
-    if (reduced)
-        return axis.a == 0 || axis.b == 0 ? NULL : &p->k;
-    return axis.b == 0 ? &p->m : axis.a == 0 ? &p->n : &p->batch;
-}
-
-static bool sides_of(const TeStage *s, const TeContraction *t, NestProduct *out)
-{
+    NestSide *const side[] = {[TE_SIDE_EACH] = &out->batch,
+                              [TE_SIDE_ROWS] = &out->m,
+                              [TE_SIDE_COLUMNS] = &out->n,
+                              [TE_SIDE_FOLDS] = &out->k};
     int64_t c = 1;
-    for (int a = s->rank + s->n_reduced - 1; a >= 0; a--) {
-        bool reduced = a >= s->rank;
-        NestSide axis = {reduced ? s->reduced[a - s->rank] : s->shape[a], t->a.stride[a],
-                         t->b.stride[a], reduced ? 0 : c};
+    for (int i = s->rank + s->n_reduced - 1; i >= 0; i--) {
+        bool reduced = i >= s->rank;
+        NestSide axis = {reduced ? s->reduced[i - s->rank] : s->shape[i], first->stride[i],
+                         second->stride[i], reduced ? 0 : c};
         c *= reduced ? 1 : axis.extent;
-        if (axis.extent == 1)
+        if (sides->of[i] == TE_SIDE_NONE)
             continue;
-        if (axis.a < 0 || axis.b < 0 || (axis.a == 0 && axis.b == 0))
-            return false;
-        NestSide *side = side_of(out, axis, reduced);
-        if (!side)
+        if (axis.a < 0 || axis.b < 0 || (axis.a == 0 && axis.b == 0) ||
+            (reduced && sides->of[i] == TE_SIDE_EACH))
             return false;
         /* What does not join the rows or columns is one product for each of its values. */
-        if (!join(side, axis) && (reduced || out->batch.extent > 1 || !join(&out->batch, axis)))
+        if (!join(side[sides->of[i]], axis) &&
+            (reduced || out->batch.extent > 1 || !join(&out->batch, axis)))
             return false;
     }
     return true;
-}
-
-static NestSide turned(NestSide s)
-{
-    return (NestSide){s.extent, s.b, s.a, s.c};
-}
-
-/* Swaps the operands, so that the rows of C are those of the first. */
-static void turn(NestProduct *p)
-{
-    *p = (NestProduct){turned(p->batch), turned(p->n), turned(p->m), turned(p->k), p->b, p->a,
-                       p->b_from,        p->a_from,    p->span};
 }
 
 /* Whether the library can see an operand of rows and columns with these steps: one of them is 1. */
@@ -94,13 +80,12 @@ bool product_sides(const TeProgram *p, int stage, NestProduct *q)
     DType a = product_dtype(p, t.a.tensor), b = product_dtype(p, t.b.tensor);
     if (!is_float64(s->dtype, a, b) && !words_of(false, s->dtype, a, b, &words))
         return false;
-    *q = (NestProduct){one,        one,        one,        one,          t.a.tensor,
-                       t.b.tensor, t.a.offset, t.b.offset, s->body->span};
-    if (!sides_of(s, &t, q))
-        return false;
-    if (q->n.c != 1)
-        turn(q);
-    return q->n.c == 1 && (q->m.extent == 1 || q->m.c >= q->n.extent);
+    const TeAffine *first = t.sides.turned ? &t.b : &t.a, *second = t.sides.turned ? &t.a : &t.b;
+    *q = (NestProduct){
+        one,          one, one, one, first->tensor, second->tensor, first->offset, second->offset,
+        s->body->span};
+    return sides_of(s, &t.sides, first, second, q) && q->n.c == 1 &&
+           (q->m.extent == 1 || q->m.c >= q->n.extent);
 }
 
 bool product_fits(const Sched *s, int stage)

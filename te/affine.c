@@ -147,10 +147,40 @@ static bool factor(const TeProgram *p, const Te *e, TeAffine *out)
     return !o || (o->kind == TE_NODE_CONST && value_as_double(o->value) == 0);
 }
 
+TeSides te_sides(const TeStage *s, uint64_t first, uint64_t second)
+{
+    TeSides out = {0};
+    int last = s->rank - 1;
+    while (last > 0 && s->shape[last] == 1)
+        last--;
+    out.turned = last >= 0 && first >> last & 1;
+    for (int i = 0; i < s->rank + s->n_reduced; i++) {
+        bool reduced = i >= s->rank, a = first >> i & 1, b = second >> i & 1;
+        bool rows = out.turned ? b : a;
+        if ((reduced ? s->reduced[i - s->rank] : s->shape[i]) != 1)
+            out.of[i] = reduced  ? a && b ? TE_SIDE_FOLDS : TE_SIDE_EACH
+                        : a == b ? TE_SIDE_EACH
+                        : rows   ? TE_SIDE_ROWS
+                                 : TE_SIDE_COLUMNS;
+    }
+    return out;
+}
+
+static uint64_t axes_of(const TeStage *s, const TeAffine *f)
+{
+    uint64_t axes = 0;
+    for (int i = 0; i < s->rank + s->n_reduced; i++)
+        axes |= (uint64_t)(f->stride[i] != 0) << i;
+    return axes;
+}
+
 bool te_contraction(const TeProgram *p, int stage, TeContraction *out)
 {
     const TeStage *s = &p->stages[stage];
     if (s->reduce != TE_SUM || s->at || s->body->kind != TE_NODE_BINARY || s->body->op != TE_MUL)
         return false;
-    return factor(p, s->body->a, &out->a) && factor(p, s->body->b, &out->b);
+    if (!factor(p, s->body->a, &out->a) || !factor(p, s->body->b, &out->b))
+        return false;
+    out->sides = te_sides(s, axes_of(s, &out->a), axes_of(s, &out->b));
+    return true;
 }

@@ -53,55 +53,44 @@ static void add_axis(Axes *a, int axis, int64_t extent)
     a->size *= extent;
 }
 
-/* 1: only P knows the axis, 2: only Q, 3: both, 0: neither. */
-static int known_to(const TeAffine *p, const TeAffine *q, int axis)
-{
-    return (p->stride[axis] != 0) | (q->stride[axis] != 0) << 1;
-}
-
 /* Sorts the axes of the space into n, m and outer ones; false when there is no n. */
 static bool find_axes(Gemm *g, TeContraction *c)
 {
     const TeStage *s = g->s;
+    const TeSide *side = c->sides.of;
+    bool turned = c->sides.turned;
     int last = s->rank - 1;
-    while (last >= 0 && s->shape[last] == 1)
+    while (last >= 0 && side[last] == TE_SIDE_NONE)
         last--;
-    if (last < 0)
+    if (last < 0 || side[last] != TE_SIDE_COLUMNS)
         return false;
-    int q = known_to(&c->a, &c->b, last);
-    if (q != 1 && q != 2)
-        return false;
-    g->p.load = q == 2 ? s->body->a : s->body->b;
-    g->q.load = q == 2 ? s->body->b : s->body->a;
-    g->p.at = q == 2 ? c->a : c->b;
-    g->q.at = q == 2 ? c->b : c->a;
+    g->p.load = turned ? s->body->b : s->body->a;
+    g->q.load = turned ? s->body->a : s->body->b;
+    g->p.at = turned ? c->b : c->a;
+    g->q.at = turned ? c->a : c->b;
     int first = last;
-    while (first > 0 && (s->shape[first - 1] == 1 || known_to(&g->p.at, &g->q.at, first - 1) == 2))
+    while (first > 0 && (side[first - 1] == TE_SIDE_NONE || side[first - 1] == TE_SIDE_COLUMNS))
         first--;
     int best = -1, end = -1;
     int64_t most = 0;
     for (int i = 0; i < first; i++) {
-        if (s->shape[i] == 1 || known_to(&g->p.at, &g->q.at, i) != 1)
-            continue;
         int64_t size = 1;
         int j = i;
-        for (; j < first && (s->shape[j] == 1 || known_to(&g->p.at, &g->q.at, j) == 1); j++)
+        for (; j < first && (side[j] == TE_SIDE_NONE || side[j] == TE_SIDE_ROWS); j++)
             size *= s->shape[j];
-        if (size > most)
+        if (size > most && side[i] == TE_SIDE_ROWS)
             most = size, best = i, end = j;
-        i = j - 1;
+        i = j > i ? j - 1 : i;
     }
-    for (int i = 0; i <= last; i++) {
-        if (s->shape[i] == 1)
-            continue;
-        add_axis(i >= first ? &g->n : i >= best && i < end ? &g->m : &g->outer, i, s->shape[i]);
-    }
-    for (int i = 0; i < s->n_reduced; i++)
-        if (s->reduced[i] != 1)
-            add_axis(&g->k, s->rank + i, s->reduced[i]);
-    for (int i = 0; i < g->k.n; i++)
-        if (known_to(&g->p.at, &g->q.at, g->k.at[i]) != 3)
+    for (int i = 0; i <= last; i++)
+        if (side[i] != TE_SIDE_NONE)
+            add_axis(i >= first ? &g->n : i >= best && i < end ? &g->m : &g->outer, i, s->shape[i]);
+    for (int i = s->rank; i < s->rank + s->n_reduced; i++) {
+        if (side[i] == TE_SIDE_EACH)
             return false;
+        if (side[i] == TE_SIDE_FOLDS)
+            add_axis(&g->k, i, extent_of(s, i));
+    }
     return true;
 }
 

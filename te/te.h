@@ -228,8 +228,26 @@ typedef struct TeAffine {
     const Te *load;
 } TeAffine;
 
+/* The axes of a sum of products, by what its factors depend on. */
+typedef enum TeSide {
+    TE_SIDE_NONE, /* it has one value */
+    TE_SIDE_EACH, /* of both factors or of none: a product for each value; of one factor, where it is reduced */
+    TE_SIDE_ROWS, /* of one factor */
+    TE_SIDE_COLUMNS, /* of the other: the one that the last axis is of, along which results lie side by side */
+    TE_SIDE_FOLDS, /* reduced, of both */
+} TeSide;
+
+typedef struct TeSides {
+    bool turned; /* the first factor is that of the columns */
+    TeSide of[2 * TENSOR_RANK_MOST]; /* by axis of space and reduction */
+} TeSides;
+
+/* Of factors that depend on these axes, a bit each. */
+TeSides te_sides(const TeStage *s, uint64_t first, uint64_t second);
+
 typedef struct TeContraction {
     TeAffine a, b;
+    TeSides sides;
 } TeContraction;
 
 bool te_contraction(const TeProgram *p, int stage, TeContraction *out);

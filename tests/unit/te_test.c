@@ -108,6 +108,20 @@ static TeProgram *product_of(int64_t m, int64_t k, int64_t n, DType dtype)
     return te_finish(&b, 1, &z, false);
 }
 
+/* Axes by what the factors depend on: the last one with more than one value is of the columns, whichever factor has it. */
+static void test_sides(void)
+{
+    static const int64_t shape[] = {5, 4, 3, 1}, reduced[] = {7, 6, 1};
+    TeStage s = {.rank = 4, .shape = shape, .n_reduced = 3, .reduced = reduced};
+    static const TeSide plain[] = {TE_SIDE_EACH, TE_SIDE_ROWS,  TE_SIDE_COLUMNS, TE_SIDE_NONE,
+                                   TE_SIDE_EACH, TE_SIDE_FOLDS, TE_SIDE_NONE};
+    TeSides a = te_sides(&s, 0x23, 0x35), b = te_sides(&s, 0x35, 0x23);
+    CHECK(!a.turned && b.turned);
+    for (int i = 0; i < 7; i++)
+        CHECK(a.of[i] == plain[i] && b.of[i] == plain[i]);
+    CHECK(te_sides(&s, 0x22, 0x34).of[0] == TE_SIDE_EACH);
+}
+
 /* Matrix products are recognised, and agree with the loops that integers take. */
 static void test_contraction(void)
 {
@@ -211,6 +225,7 @@ int main(void)
     test_reshape_is_view();
     test_unneeded();
     test_printed();
+    test_sides();
     test_contraction();
     test_scalars();
     test_threads();
