@@ -267,6 +267,15 @@ static void grid_show(Grid *g, Buf *out)
     buf_repeat(out, ']', (size_t)g->t->rank);
 }
 
+static void tensor_told(Buf *out, const Tensor *t, const ShowStyle *style)
+{
+    tensor_type_show(out, t);
+    buf_str(out, style->large == SHOW_SUMMARY ? ": " : "");
+    if (style->large == SHOW_SUMMARY)
+        tensor_summary(out, t, style->limits);
+}
+
+/* Rows need room: what begins far to the right, in data, stands in one line if it is short, and else is told as a large one is. */
 static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
 {
     if (t->size == 0) {
@@ -274,10 +283,7 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
         return;
     }
     if (t->size > style->elements && style->large != SHOW_CUT) {
-        tensor_type_show(out, t);
-        buf_str(out, style->large == SHOW_SUMMARY ? ": " : "");
-        if (style->large == SHOW_SUMMARY)
-            tensor_summary(out, t, style->limits);
+        tensor_told(out, t, style);
         return;
     }
     Grid g = {
@@ -286,8 +292,11 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
         g.edge = style->edge;
     Buf line = {0};
     grid_show(&g, &line);
-    if (t->rank == 0 || g.indent + line.n <= g.width) {
+    bool far = g.indent > g.width / 2;
+    if (t->rank == 0 || g.indent + line.n <= g.width || (far && line.n <= g.width / 2)) {
         buf_bytes(out, buf_text(&line), line.n);
+    } else if (far && style->large == SHOW_SUMMARY) {
+        tensor_told(out, t, style);
     } else {
         measure(&g);
         grid_show(&g, out);
