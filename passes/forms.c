@@ -180,6 +180,24 @@ static bool is_made_once(void *data, const Expr *e)
     return e->kind != EXPR_FUNCTION && (!pure || reaches(f, e, makes_reference));
 }
 
+typedef struct Uses {
+    const Var *var;
+    bool found;
+} Uses;
+
+static void note_use(void *data, Var *v)
+{
+    Uses *u = data;
+    u->found |= u->var == v;
+}
+
+static bool uses(const Expr *e, const Var *v)
+{
+    Uses u = {v, false};
+    ir_free_vars(e, note_use, &u);
+    return u.found;
+}
+
 /* The function behind an expression: a definition, a literal, or what is computed without an effect. NULL after a diagnostic. */
 static const Function *function_of(Forms *f, const Call *form)
 {
@@ -198,9 +216,15 @@ static const Function *function_of(Forms *f, const Call *form)
     if (def)
         return def->fn;
     if (var) {
-        Diag *d = refuse(f, form, at, "this one is known only when the program runs");
+        bool again = f->m->expr && uses(f->m->expr, var);
+        Diag *d = refuse(f, form, at,
+                         again ? "this one uses a variable as it was before it was bound again"
+                               : "this one is known only when the program runs");
         diag_label(d, var->base.span, "`%%%s` is bound here", var->name->text);
-        diag_help(d, "give it a definition, a literal, or a variable that is bound to one");
+        diag_help(d,
+                  again ? "bind `%%%s` again"
+                        : "give it a definition, a literal, or a variable that is bound to one",
+                  var->name->text);
         return NULL;
     }
     bool pure = !is_made_once(f, e);
@@ -556,24 +580,6 @@ static WalkNext note_open(void *data, const Expr *e)
     if (literal)
         ptrmap_put(&o->literals, literal, NULL);
     return WALK_ON;
-}
-
-typedef struct Uses {
-    const Var *var;
-    bool found;
-} Uses;
-
-static void note_use(void *data, Var *v)
-{
-    Uses *u = data;
-    u->found |= u->var == v;
-}
-
-static bool uses(const Expr *e, const Var *v)
-{
-    Uses u = {v, false};
-    ir_free_vars(e, note_use, &u);
-    return u.found;
 }
 
 static Expr *unfold_open(Rewriter *rw, const Expr *old, Expr *now)
