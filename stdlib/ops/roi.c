@@ -404,7 +404,7 @@ static const OpAttr roi_pool_attrs[] = {
     OP_ROW("vision." NAME, roi_args, ATTRS, OP_OUT_FUSABLE, rel_roi, SAMPLES, __VA_ARGS__, \
            .shapes = "(N, C, H, W), (R, 5) -> (R, C, pooled_size...)", KERNEL)
 #define SAMPLE "(float32[1,2,6,6], float32[1,5], pooled_size=[2, 2], spatial_scale=1f)"
-#define LARGE(MORE) "(float32[1,2,5,6], float32[3,5], pooled_size=[2, 3], spatial_scale=6f" MORE ")"
+#define LARGE(MORE) "(float32[1,2,5,6], float32[3,5], pooled_size=[2, 3], spatial_scale=1f" MORE ")"
 
 const Op roi_ops[] = {
     ROW("roi_align", roi_align_attrs, .kernel = kernel_roi_align,

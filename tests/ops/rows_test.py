@@ -15,13 +15,15 @@ RELAY = os.environ.get("RELAY", "build/relay")
 JIT_EVERY = 10  # of the rows that are differentiable, so many are tried by compiled code
 
 # Where functions are real, or smooth.
-POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm vision.get_valid_counts vision.roi_align vision.roi_pool".split()
+POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lrn nn.l2_normalize nn.layer_norm nn.group_norm nn.instance_norm vision.get_valid_counts".split()
 RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
 # Arguments that are not real numbers, by operator and position; else zeros and ones.
 INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.reshape", 1): 1, ("dyn.strided_slice", 1): 0, ("dyn.strided_slice", 2): 5,
         ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [0, 1], ("sparse_fill_empty_rows", 2): [3, 1]}
 # Where the rows of a sparse matrix with two elements begin, by operator and position; some are empty.
 BEGINS = {("nn.sparse_dense", 3), ("nn.internal.sparse_dense_padded", 3), ("nn.sparse_add", 3), ("nn.sparse_transpose", 2), ("nn.sparse_conv2d", 3)}
+# Rows of an image and four corners, the first ones around all of it, by operator and position.
+REGIONS = {("vision.roi_align", 1), ("vision.roi_pool", 1)}
 # They compute with float32 inside, so that differences must be greater.
 ROUGH = "qnn.dequantize relay.op.annotation.simulated_quantize image.resize1d image.resize2d image.resize3d dyn.image.resize2d random.uniform random.normal".split()
 
@@ -98,6 +100,9 @@ class Sample:
             if a.real:
                 x = rng.uniform(low, high, a.shape)
                 out[f"p{i}"] = x if self.name in POSITIVE or low > 1 else x * rng.choice([-1.0, 1.0], a.shape)
+                if (self.name, i) in REGIONS:
+                    out[f"p{i}"] = np.concatenate([x[:, :1], rng.uniform(-2, 8, (len(x), 4))], axis=1)
+                    out[f"p{i}"][0, 1:] = rng.uniform((-2, -2, 9, 9), (1, 1, 14, 14))
                 out[f"v{i}"] = rng.normal(size=a.shape)
             else:
                 begins = (self.name, i) in BEGINS
