@@ -39,7 +39,17 @@ static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
 /* What may be kept; the oldest entries go when there are more. */
 enum { ENTRIES_MOST = 200000, BUSY_MS = 5000 };
 
+/* An entry that is still to be written. */
+typedef struct Waiting Waiting;
+struct Waiting {
+    Waiting *next;
+    int64_t session, line;
+    size_t input, output; /* bytes */
+    char text[]; /* both */
+};
+
 struct History {
+    Waiting *first, *last;
     char *path; /* NULL: in memory alone */
     bool tried;
     const char *why; /* there is none */
@@ -298,6 +308,7 @@ void history_free(History *h)
 {
     if (!h)
         return;
+    history_write(h);
     close_database(h);
     if (h->library)
         dlclose(h->library);
@@ -335,6 +346,45 @@ void history_add(History *h, int64_t line, Str input, Str output)
     history_add_to(h, history_session(h), line, input, output);
 }
 
+void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str output)
+{
+    bool fits = input.len <= INT32_MAX && output.len <= INT32_MAX;
+    Waiting *w = session && fits ? memory_alloc(sizeof *w + input.len + output.len) : NULL;
+    if (!w) {
+        history_add_to(h, session, line, input, output);
+        return;
+    }
+    *w = (Waiting){NULL, session, line, input.len, output.len};
+    if (input.len)
+        memcpy(w->text, input.ptr, input.len);
+    if (output.len)
+        memcpy(w->text + input.len, output.ptr, output.len);
+    if (h->last)
+        h->last->next = w;
+    else
+        h->first = w;
+    h->last = w;
+}
+
+bool history_waits(const History *h)
+{
+    return h->first != NULL;
+}
+
+void history_write(History *h)
+{
+    bool together = h->first && h->first->next && run(h, "BEGIN IMMEDIATE");
+    for (Waiting *w = h->first; w; w = h->first) {
+        insert(h, w->session, w->line, (Str){w->text, w->input},
+               (Str){w->text + w->input, w->output});
+        h->first = w->next;
+        free(w);
+    }
+    h->last = NULL;
+    if (together)
+        run(h, "COMMIT");
+}
+
 /* ---- questions -------------------------------------------------------------------------------------------------- */
 
 static bool read_entry(History *h, sqlite3_stmt *entry, int64_t id, HistoryRow *row)
@@ -358,6 +408,7 @@ void history_each(History *h, HistoryRange range, bool (*row)(void *data, const 
 {
     if (!is_open(h))
         return;
+    history_write(h);
     Buf sql = {0};
     buf_str(&sql, "SELECT id, input FROM entries WHERE 1");
     if (range.from)

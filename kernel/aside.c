@@ -132,6 +132,9 @@ void *aside_main(void *data)
         if (!cell_runs(k))
             continue;
         pthread_mutex_lock(&k->aside.lock);
+        /* The cells before this one are not to be lost with it. */
+        if (cell_runs(k))
+            history_write(k->history);
         serve(c);
         pthread_mutex_unlock(&k->aside.lock);
     }

@@ -406,10 +406,10 @@ static void settle_cell(Channel *c)
     const char *shell = subshell_of(c);
     aside_note(c);
     if (c->store)
-        history_add_to(k->history,
-                       shell ? subshell_session(&k->subshells, shell, k->history)
-                             : history_session(k->history),
-                       c->count, code_of(c), (Str){buf_text(&c->result), c->result.n});
+        history_add_soon(k->history,
+                         shell ? subshell_session(&k->subshells, shell, k->history)
+                               : history_session(k->history),
+                         c->count, code_of(c), (Str){buf_text(&c->result), c->result.n});
     buf_deinit(&c->result);
 }
 

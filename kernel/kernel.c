@@ -29,6 +29,9 @@ enum { PATIENCE = 10 };
  * leaves when no request came for so long, in milliseconds, or after so many of these. */
 enum { QUIET_MS = 50, QUIET_MOST = 20 };
 
+/* When no request has come for so long, the history is written. */
+enum { HISTORY_MS = 5 };
+
 /* The evaluator does not nest on the C stack, but LLVM does. */
 static const size_t shell_stack = (size_t)16 << 20;
 
@@ -271,8 +274,11 @@ static void *shell_main(void *data)
                            {k->sockets[CHANNEL_STDIN], -1, false},
                            {NULL, k->debugger.wake_read, false},
                            {NULL, k->stop_read, false}};
-        if (!wire_wait(watches, 4, -1))
+        if (!wire_wait(watches, 4, history_waits(k->history) ? HISTORY_MS : -1))
             break;
+        bool quiet = !watches[0].ready && !watches[1].ready && !watches[2].ready;
+        if (quiet)
+            history_write(k->history);
         if (watches[1].ready)
             asking_drop(&k->asking);
         if (watches[2].ready)

@@ -299,7 +299,7 @@ class Times(unittest.TestCase):
                 client = kernel.client()
                 for number in range(30):
                     client.execute(f"{number} + 1")
-                client.ask("kernel_info_request", {})   # comes behind what is done behind the last cell
+                client.ask("history_request", {"hist_access_type": "tail", "n": 1})     # what waits is written
 
             threads = [threading.Thread(target=work, args=(kernel,)) for kernel in kernels]
             for thread in threads:
