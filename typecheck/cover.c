@@ -375,7 +375,11 @@ static void report_missing(Checker *ck, const Match *match, const Cover *c)
     }
     if (c->missing > c->most)
         diag_note(d, "there are more");
-    diag_help(d, "add the clauses, or write `match?` where no value can be one of them");
+    Buf clauses = {0};
+    bool few = c->missing <= 3 && match_clauses(ck->cx, match, ", ", &clauses);
+    diag_help(d, "add %s%s%s, or write `match?` where no value can be one of them", few ? "`" : "",
+              few ? buf_text(&clauses) : "the clauses", few ? "`" : "");
+    buf_deinit(&clauses);
     offer_clauses(ck, d, match);
 }
 
