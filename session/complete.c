@@ -35,6 +35,7 @@ typedef struct Completer {
     const char *text;
     size_t cursor;
     Str prefix; /* what stands before the cursor, sigil included */
+    bool hole; /* instead of it a hole stands there, which is to be filled */
     Offer *offers;
     size_t n, cap;
     Fit fit; /* of what is offered now */
@@ -455,7 +456,8 @@ static void offer_fitting(void *data, const char *text, Fits how)
                                         : NULL;
     char first[] = {text[0], 0};
     c->rank = (int)c->n + (text[0] == '%' ? 0 : text[0] == '@' ? WANTED_GLOBAL : WANTED_CON);
-    offer(c, sigil ? first : "", name->text,
+    /* What fills a hole has holes for its own arguments. */
+    offer(c, sigil ? first : "", c->hole ? text + sigil : name->text,
           text[0] == '@'   ? "global"
           : text[0] == '%' ? "local"
                            : "constructor",
@@ -841,8 +843,8 @@ void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
     if (quoted)
         from = string;
     /* A hole is what is to be filled. */
-    bool hole = cursor == from + 1 && text[from] == '_' && !quoted;
-    c.prefix = (Str){text + from, hole ? 0 : cursor - from};
+    c.hole = cursor == from + 1 && text[from] == '_' && !quoted;
+    c.prefix = (Str){text + from, c.hole ? 0 : cursor - from};
     if (from == line && from < cursor && text[from] == ':')
         offer_commands(&c, ":");
     else if (quoted)

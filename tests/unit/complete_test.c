@@ -85,7 +85,7 @@ int main(void)
     /* What is of the type that is wanted there first, whatever stands around it; `_` is what it replaces. */
     run(s, "let %n = 3; let %z = 1f; def @half(%x: float32, %by: float32) { %x / %by }");
     CHECK_TEXT(offers(s, "let %y: float32 = ^"), "%z @half");
-    CHECK_TEXT(offers(s, "let %y: float32 = _^"), "%z @half");
+    CHECK_TEXT(offers(s, "let %y: float32 = _^"), "%z @half(_, _)");
     CHECK(first(s, "@half(%z, ^", "%z"));
     CHECK(first(s, "@half(^)", "%z"));
     CHECK(first(s, "@area(@half(^, 1f))", "%z"));
