@@ -336,8 +336,7 @@ static void find_patterns(RelaySession *s, const Wanted *w, const Match *match, 
     }
     others.clauses = (ClauseList){clauses, n};
     Buf all = {0};
-    if (w->place == PATTERN_CLAUSE && !called && match_missing(&s->cx, &others, 0, NULL) > 1 &&
-        match_clauses(&s->cx, &others, ", ", &all))
+    if (w->place == PATTERN_CLAUSE && !called && match_clauses(&s->cx, &others, ", ", &all) > 1)
         w->fits(w->data, buf_text(&all), FITS_ALL);
     clauses[n] = match->clauses.at[at];
     others.clauses.n = n + 1;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define WORK_MOST 2000000
+#define WORK_TYPED 20000 /* while somebody types */
 #define DEPTH_MOST 2000
 #define CASES_MOST 6
 
@@ -41,7 +42,7 @@ typedef struct Cover {
     Buf *out;               /* the missing cases, one a line; may be NULL */
     const Source *text;     /* the cases are clauses to put into this text; may be NULL */
     size_t most, missing;
-    uint64_t work;
+    uint64_t work, work_most;
 } Cover;
 
 static bool looks(const Pattern *p)
@@ -203,7 +204,7 @@ static void cover(Cover *c, const Matrix *m);
 
 static void cover_symbol(Cover *c, const Matrix *m, Symbol s, const Sorted *sorted)
 {
-    if (c->work > WORK_MOST)
+    if (c->work > c->work_most)
         return;
     ArenaMark mark = arena_mark(c->arena);
     vec_push(&c->path, &c->path_arena, s);
@@ -244,8 +245,8 @@ static void cover_first(Cover *c, const Matrix *m)
 
 static void cover(Cover *c, const Matrix *m)
 {
-    if (++c->work > WORK_MOST || c->path.n >= DEPTH_MOST) {
-        c->work = WORK_MOST + 1;
+    if (++c->work > c->work_most || c->path.n >= DEPTH_MOST) {
+        c->work = c->work_most + 1;
         return;
     }
     if (m->n == 0) {
@@ -293,42 +294,52 @@ static void cover_match(Cover *c, const Match *match)
     arena_deinit(&c->path_arena);
 }
 
-static size_t find_missing(Ctx *cx, const Match *match, size_t most, const Source *text, Buf *out)
+size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out)
 {
     Arena arena;
     arena_init(&arena, &cx->limits);
-    Cover c = {.arena = &arena, .out = out, .text = text, .most = most};
+    Cover c = {.arena = &arena, .out = out, .most = most, .work_most = WORK_MOST};
     cover_match(&c, match);
     arena_deinit(&arena);
     return c.missing;
 }
 
-size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out)
-{
-    return find_missing(cx, match, most, NULL, out);
-}
-
-bool match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out)
+size_t match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out)
 {
     enum { MOST = 30 };
-    const Source *text = sources_get(&cx->sources, match->base.span.source);
+    Arena arena;
     Buf lines = {0};
-    size_t n = text ? find_missing(cx, match, MOST, text, &lines) : 0;
+    arena_init(&arena, &cx->limits);
+    Cover c = {
+        .arena = &arena,
+        .out = &lines,
+        .text = sources_get(&cx->sources, match->base.span.source),
+        .most = MOST,
+        .work_most = WORK_TYPED,
+    };
+    if (c.text)
+        cover_match(&c, match);
+    size_t n = c.missing <= MOST && c.work <= WORK_TYPED ? c.missing : 0;
     const char *at = buf_text(&lines);
-    for (size_t i = 0; n <= MOST && i < n; i++, at += strcspn(at, "\n") + 1)
+    for (size_t i = 0; i < n; i++, at += strcspn(at, "\n") + 1)
         buf_printf(out, "%s%.*s", i ? between : "", (int)strcspn(at, "\n"), at);
     buf_deinit(&lines);
-    return n > 0 && n <= MOST;
+    arena_deinit(&arena);
+    return n;
 }
 
 bool match_takes(Ctx *cx, const Match *match, uint32_t clause)
 {
     Arena arena;
     arena_init(&arena, &cx->limits);
-    Cover c = {.arena = &arena, .reached = arena_new_array(&arena, bool, match->clauses.n)};
+    Cover c = {
+        .arena = &arena,
+        .reached = arena_new_array(&arena, bool, match->clauses.n),
+        .work_most = WORK_TYPED,
+    };
     if (c.reached)
         cover_match(&c, match);
-    bool takes = !c.reached || c.reached[clause] || c.work > WORK_MOST;
+    bool takes = !c.reached || c.reached[clause] || c.work > WORK_TYPED;
     arena_deinit(&arena);
     return takes;
 }
@@ -351,7 +362,7 @@ static void offer_clauses(Checker *ck, Diag *d, const Match *match)
     buf_bytes(&between, text->text + line, own ? span.from - line : 0);
     if (clauses->n)
         buf_str(&fix, buf_text(&between));
-    bool known = match_clauses(ck->cx, match, buf_text(&between), &fix);
+    bool known = match_clauses(ck->cx, match, buf_text(&between), &fix) > 0;
     /* Without clauses they stand in front of the brace that ends the match. */
     span.from = span.to -= clauses->n ? 0 : 1;
     if (known)
@@ -376,7 +387,7 @@ static void report_missing(Checker *ck, const Match *match, const Cover *c)
     if (c->missing > c->most)
         diag_note(d, "there are more");
     Buf clauses = {0};
-    bool few = c->missing <= 3 && match_clauses(ck->cx, match, ", ", &clauses);
+    bool few = c->missing <= 3 && match_clauses(ck->cx, match, ", ", &clauses) > 0;
     diag_help(d, "add %s%s%s, or write `match?` where no value can be one of them", few ? "`" : "",
               few ? buf_text(&clauses) : "the clauses", few ? "`" : "");
     buf_deinit(&clauses);
@@ -394,6 +405,7 @@ void match_check(Checker *ck, Match *match)
         .arena = &arena,
         .out = &out,
         .most = CASES_MOST,
+        .work_most = WORK_MOST,
         .reached = arena_new_array(&arena, bool, match->clauses.n),
     };
     cover_match(&c, match);

@@ -24,9 +24,9 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish);
 /* The missing cases of a match whose patterns are well typed, as text patterns, one a line, at most `most`; how many there are. For
  * tests and `:explain`. */
 size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out);
-/* What is missing as clauses that name what the fields are, with holes for what they give: `Nil => _, Cons(%x, %y) => _`. False: nothing
- * is, or too much to write down. */
-bool match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out);
+/* What is missing as clauses that name what the fields are, with holes for what they give: `Nil => _, Cons(%x, %y) => _`. How many; 0:
+ * nothing is missing, or too much to find and write down while somebody types. */
+size_t match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out);
 /* Whether a value is left for this clause of a match whose patterns are well typed. */
 bool match_takes(Ctx *cx, const Match *match, uint32_t clause);
 /* `Cons(%x, %y)`, or a tuple where there is no constructor: n fields, each a variable that the text does not use yet. */
