@@ -137,6 +137,19 @@ static void side_by_side(const Parts *p, Buf *out, const Part *part)
     buf_deinit(&next);
 }
 
+/* Whether the part says what changed. */
+static bool is_difference(const Part *part)
+{
+    Buf line = {0};
+    bool found = false;
+    for (const char *at = part->text, *end = at + part->n; at < end && !found;) {
+        at = take_line(at, end, &line);
+        found = has_sign(&line, '-') || has_sign(&line, '+') || has_sign(&line, '>');
+    }
+    buf_deinit(&line);
+    return found;
+}
+
 /* A screen that became wider or narrower shows as many columns as fit there, until somebody chooses. */
 static bool in_two(const Parts *p)
 {
@@ -149,7 +162,8 @@ static void draw(Parts *p)
     const Part *part = &p->all.at[p->at];
     term_size(p->term, &p->columns, &p->rows);
     Part shown = *part;
-    if (p->at && in_two(p)) {
+    bool difference = p->at && is_difference(part);
+    if (difference && in_two(p)) {
         side_by_side(p, &beside, part);
         shown = (Part){buf_text(&beside), beside.n};
     }
@@ -179,7 +193,9 @@ static void draw(Parts *p)
         at = stop < end ? stop + 1 : end;
     }
     buf_str(&p->out, "\r\n");
-    put_bar(p, " → forward   ← back   ↑ ↓ lines   c columns   Home all   End last   q leave");
+    put_bar(p, difference
+                   ? " → forward   ← back   ↑ ↓ lines   c columns   Home all   End last   q leave"
+                   : " → forward   ← back   ↑ ↓ lines   Home all   End last   q leave");
     term_write(p->term, &p->out);
     buf_deinit(&lines);
     buf_deinit(&title);

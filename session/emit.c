@@ -42,14 +42,21 @@ void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text)
     emit_mimes(s, kind, 1, &mime);
 }
 
+void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, const Buf *html,
+                   const Buf *json)
+{
+    RelayMime mimes[4] = {{"text/plain", buf_text(text), text->n}};
+    size_t n = 1;
+    if (parts)
+        mimes[n++] = (RelayMime){"text/x-relay-parts", buf_text(parts), parts->n};
+    mimes[n++] = (RelayMime){"application/json", buf_text(json), json->n};
+    mimes[n++] = (RelayMime){"text/html", buf_text(html), html->n};
+    emit_mimes(s, RELAY_OUTPUT_DISPLAY, n, mimes);
+}
+
 void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json)
 {
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(text), text->n},
-        {"application/json", buf_text(json), json->n},
-        {"text/html", buf_text(html), html->n},
-    };
-    emit_mimes(s, RELAY_OUTPUT_DISPLAY, sizeof mimes / sizeof *mimes, mimes);
+    emit_in_parts(s, text, NULL, html, json);
 }
 
 void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes)

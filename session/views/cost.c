@@ -220,14 +220,32 @@ void cost_needs_text(const CostView *v, Buf *out)
     }
 }
 
-void cost_text(const CostView *v, Buf *out)
+/* All but the loops. */
+static void print_needs(const CostView *v, Buf *out)
 {
-    buf_bytes(out, buf_text(v->nests), v->nests->n);
     if (v->report->kernels.n > 1)
         print_kernels(v, out);
     buf_char(out, '\n');
     cost_sums(v, out);
     print_memory(v, out);
+}
+
+void cost_text(const CostView *v, Buf *out)
+{
+    buf_bytes(out, buf_text(v->nests), v->nests->n);
+    print_needs(v, out);
+}
+
+void cost_parts(const CostView *v, Buf *out)
+{
+    print_needs(v, out);
+    for (const char *nest = buf_text(v->nests); *nest;) {
+        const char *end = strstr(nest, "\n\n");
+        size_t n = end ? (size_t)(end - nest) : strlen(nest);
+        buf_char(out, '\f');
+        buf_bytes(out, nest, n);
+        nest += n + (end ? strlen("\n\n") : 0);
+    }
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------------------------- */

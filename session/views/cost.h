@@ -51,6 +51,8 @@ void cost_style(Buf *out);
 void cost_table(const CostView *v, Buf *out,
                 void (*classes)(void *data, Buf *out, const char *kernel), void *data);
 void cost_text(const CostView *v, Buf *out);
+/* The same with what the kernels need first, and the loops of each as a part. */
+void cost_parts(const CostView *v, Buf *out);
 void cost_html(const CostView *v, Buf *out);
 void cost_json(const CostView *v, Buf *out);
 

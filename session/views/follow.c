@@ -345,10 +345,14 @@ static bool follow_costs(Follow *f, const Thunk *t, const Runnable *code)
     return ok;
 }
 
+#define PART_LINES 12 /* of each stage, where an expression has a screen of its own */
+
 static void write_views(Follow *f, const FollowViews *views)
 {
     if (views->text)
-        follow_as_text(f, views->text, views->lines);
+        follow_as_text(f, views->text, views->lines, false);
+    if (views->parts)
+        follow_as_text(f, views->parts, PART_LINES, true);
     if (views->html)
         follow_html(f, views->html);
     if (views->json)
@@ -394,10 +398,12 @@ bool follow(RelaySession *s, const Thunk *t, const FollowViews *views)
 
 bool show_all(RelaySession *s, const Thunk *t, size_t lines)
 {
-    Buf text = {0}, html = {0}, json = {0};
-    bool ok = follow(s, t, &(FollowViews){&text, &html, &json, lines});
+    Buf text = {0}, html = {0}, json = {0}, parts = {0};
+    Buf *wanted = s->options.parts ? &parts : NULL;
+    bool ok = follow(s, t, &(FollowViews){&text, &html, &json, lines, wanted});
     if (ok)
-        emit_bundle(s, &text, &html, &json);
+        emit_in_parts(s, &text, wanted, &html, &json);
+    buf_deinit(&parts);
     buf_deinit(&text);
     buf_deinit(&html);
     buf_deinit(&json);

@@ -62,6 +62,7 @@ extern const char *const follow_stage_names[FOLLOW_STAGES];
 typedef struct FollowViews {
     Buf *text, *html, *json;
     size_t lines; /* of each stage for an expression, in the text */
+    Buf *parts; /* the text with a form feed in front of each expression */
 } FollowViews;
 
 /* The code of `t` and where it is from; false after a diagnostic. */
@@ -74,7 +75,7 @@ void follow_place(const Follow *f, Buf *out, uint32_t origin);
 bool follow_is_of(const FollowLine *line, uint32_t origin);
 
 void follow_html(Follow *f, Buf *out);
-void follow_as_text(Follow *f, Buf *out, size_t lines);
+void follow_as_text(Follow *f, Buf *out, size_t lines, bool parts);
 void follow_json(Follow *f, Buf *out);
 
 #endif

@@ -85,6 +85,12 @@ static void put_style(Page *p)
                    between, (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{display:none}");
+    /* Whatever else a line is of, it has the colour of what is followed. */
+    for (uint32_t i = 1; i <= p->n; i++)
+        buf_printf(out,
+                   ".relay-follow.relay-follow:has(#rf%016llx-%u:checked) pre>.k%u"
+                   "{border-left-color:hsl(%d 70%% 50%%)}",
+                   (unsigned long long)p->id, (unsigned)i, (unsigned)i, hues[i % HUES]);
     buf_str(out, "</style>");
 }
 

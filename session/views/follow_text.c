@@ -50,12 +50,12 @@ static void put_cut(Buf *out, Str text, int width)
     buf_deinit(&plain);
 }
 
-static void put_stage(const Follow *f, Buf *out, FollowStageKind kind, uint32_t origin, size_t most)
+static void put_stage(const Follow *f, Buf *out, FollowStageKind kind, uint32_t origin, size_t most,
+                      int width)
 {
     enum { INDENT = 10 };
     const FollowStage *stage = &f->stages[kind];
     size_t all = 0, shown = 0;
-    int width = session_width(f->s) - INDENT;
     bool heads = true; /* there is nothing else */
     const char *name = follow_stage_names[kind];
     for (size_t i = 0; i < stage->lines.n; i++)
@@ -80,7 +80,7 @@ static void put_stage(const Follow *f, Buf *out, FollowStageKind kind, uint32_t 
             name = "";
         }
         buf_printf(out, "  %-8s", shown++ ? "" : name);
-        put_cut(out, (Str){buf_text(&text), text.n}, width);
+        put_cut(out, (Str){buf_text(&text), text.n}, width - INDENT);
         buf_deinit(&text);
     }
     if (all > shown)
@@ -88,23 +88,36 @@ static void put_stage(const Follow *f, Buf *out, FollowStageKind kind, uint32_t 
                    all - shown == 1 ? "" : "s");
 }
 
-void follow_as_text(Follow *f, Buf *out, size_t lines)
+static void put_place(Follow *f, Buf *out, uint32_t origin, int width)
 {
+    Buf head = {0};
+    follow_place(f, &head, origin);
+    buf_str(&head, "  ");
+    Str text = follow_text(f, origin);
+    buf_bytes(&head, text.ptr, text.len);
+    put_cut(out, (Str){buf_text(&head), head.n}, width);
+    buf_deinit(&head);
+}
+
+void follow_as_text(Follow *f, Buf *out, size_t lines, bool parts)
+{
+    int width = session_width(f->s) - parts; /* a screen leaves its last column alone */
     buf_printf(out, "// JIT at level %d\n", f->s->opt_level);
     if (f->report.kernels.n)
         cost_needs_text(&f->costs, out);
+    for (uint32_t i = 1, n = 0; parts && i < f->origins.n; i++)
+        if (f->origins.at[i].lines) {
+            buf_printf(out, "%3u  ", ++n);
+            put_place(f, out, i, width - 5);
+        }
     for (uint32_t i = 1; i < f->origins.n && !limit_hit(&f->s->cx.limits); i++) {
-        Buf head = {0};
         if (!f->origins.at[i].lines)
             continue;
-        follow_place(f, &head, i);
-        buf_str(&head, "  ");
-        Str text = follow_text(f, i);
-        buf_bytes(&head, text.ptr, text.len);
-        put_cut(out, (Str){buf_text(&head), head.n}, session_width(f->s));
-        buf_deinit(&head);
+        if (parts)
+            buf_char(out, '\f');
+        put_place(f, out, i, width);
         for (FollowStageKind kind = 0; kind < FOLLOW_STAGES; kind++)
-            put_stage(f, out, kind, i, lines);
+            put_stage(f, out, kind, i, lines, width);
     }
 }
 

@@ -11,11 +11,14 @@ static void show_costs(RelaySession *s, const JitReport *report, const Buf *nest
                        const CostClocks *measured)
 {
     CostView v = cost_view(s, report, nests, measured);
-    Buf text = {0}, html = {0}, json = {0};
+    Buf text = {0}, parts = {0}, html = {0}, json = {0};
     cost_text(&v, &text);
     cost_html(&v, &html);
     cost_json(&v, &json);
-    emit_bundle(s, &text, &html, &json);
+    if (s->options.parts)
+        cost_parts(&v, &parts);
+    emit_in_parts(s, &text, s->options.parts ? &parts : NULL, &html, &json);
+    buf_deinit(&parts);
     buf_deinit(&text);
     buf_deinit(&html);
     buf_deinit(&json);

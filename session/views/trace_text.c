@@ -130,16 +130,7 @@ void trace_emit(Trace *t, TraceView view)
     view.parts = t->s->options.parts;
     if (view.parts)
         trace_text(t, &parts, view);
-    RelayMime mimes[] = {
-        {"text/plain", buf_text(&text), text.n},
-        {"text/x-relay-parts", buf_text(&parts), parts.n},
-        {"application/json", buf_text(&json), json.n},
-        {"text/html", buf_text(&html), html.n},
-    };
-    /* Nobody but a terminal asks for parts. */
-    if (!view.parts)
-        mimes[1] = mimes[0];
-    emit_mimes(t->s, RELAY_OUTPUT_DISPLAY, view.parts ? 4 : 3, mimes + !view.parts);
+    emit_in_parts(t->s, &text, view.parts ? &parts : NULL, &html, &json);
     buf_deinit(&parts);
     buf_deinit(&text);
     buf_deinit(&html);

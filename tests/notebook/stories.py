@@ -15,38 +15,11 @@ import time
 import browser
 from browser import PANEL, RELAY, Lab, command
 
+sys.path.insert(0, os.path.join(browser.SOURCE, "tests", "repl"))
+from stories import STORIES, plain  # noqa: E402
+
 browser.WIDTH = 1400
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-NET = ("fn (%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32]) { "
-       "%0 = nn.conv2d(%x, %w, padding=[1, 1]); %1 = nn.relu(%0 * 2f); nn.softmax(exp(sum(%1, axis=[2, 3]))) }")
-WRONG = "fn (%y: float32) { let %d = exp(%y); let %r = ref(%y); let %u = ref_write(%r, 3f); ref_read(%r) + 1f }"
-DROPS = "DeadCodeElimination{ignore_impurity=True}"
-# Name: the cell, and what both forms of the answer say.
-STORIES = {
-    "fold": (":pass FoldConstant fn (%x: float32) { %x + (2f + 2f) }",
-             ["add (%0) is 4f: its operands are known", "add(%x, 4f)"]),
-    "fusion": (f":explain pass FuseOps {NET}",
-               ["one group of 3 calls: nn.conv2d (a kernel), multiply (broadcast), nn.relu (elementwise)",
-                "ends there: it is a kernel, and what leads to sum (%3) is a reduction"]),
-    "blame": (f":blame FoldConstant,{DROPS},FuseOps {WRONG}",
-              ["pass 2 of 3, is the first after which the result differs", "%u goes: nothing that counts uses it",
-               "1 of 2 of that pass"]),
-    "travel": (f":rewrites {DROPS} {WRONG}", ["2 rewrites", "the result differs from here on: it was 4 and is"]),
-    "ranges": (":explain pass FoldConstant,quantize{skip_conv_layers=[]} fn (%x: Tensor[(1, 4, 8, 8), float32]) { "
-               "nn.conv2d(%x, full(1f, shape=[4, 4, 3, 3], dtype=\"float32\"), padding=[1, 1]) }",
-               ["is taken as a weight: 8 bits, from", "in steps of"]),
-    "roofline": (":schedule fn (%x: Tensor[(512, 512), float32], %w: Tensor[(512, 512), float32]) { "
-                 "nn.softmax(nn.dense(nn.relu(%x), %w, units=512)) + 1f }",
-                 ["slowest dense.", "% of the time, at", "by arithmetic"]),
-    "constant": (":show all fn (%x: Tensor[(16), float32]) { nn.relu(%x * 3f + 1f) }", ["3.000000e+00"]),
-}
-
-
-def plain(text):
-    """Without the marks of code, and with blanks for line ends: what is to be found may be broken."""
-    return " ".join(text.replace("`", "").split())
-
-
 def in_terminal(cell):
     """The answer as text at 80 columns."""
     done = subprocess.run([RELAY], input=cell + "\n", env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
@@ -110,17 +83,52 @@ def follow_constant(page):
     for stage in ("loops", "llvm", "asm"):
         assert 0 < len(after[stage]) < len(before[stage]), (stage, after)
     assert any("3.000000e+00" in line for line in after["llvm"]), after
+    colours = page.value(f"""[...{output('constant')}.querySelectorAll('details>pre>*')].filter(line => line.checkVisibility()).map(
+        line => getComputedStyle(line).borderLeftColor)""")
+    assert len(set(colours)) == 1, f"one expression has several colours: {colours}"
 
 
-def take_pictures(page, folder):
-    os.makedirs(folder, exist_ok=True)
+# What is hard to read: [text, ratio of luminances, colours] of each text that is seen, where it is below `LEAST`. A button that leads to
+# nothing is faint on purpose.
+LEAST = 3.3  # the colours of JupyterLab's own editor have less than 4 on white
+FAINT = """(output => {
+    const parse = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+    const over = (front, back) => { const a = front.length > 3 ? front[3] : 1;
+        return [0, 1, 2].map(i => front[i] * a + back[i] * (1 - a)); };
+    const ground = node => { if (!node || node.nodeType !== 1) return [255, 255, 255];
+        const own = parse(getComputedStyle(node).backgroundColor);
+        return own.length < 4 ? own : own[3] === 0 ? ground(node.parentElement) : over(own, ground(node.parentElement)); };
+    const light = colour => { const [r, g, b] = colour.map(c => c / 255).map(
+        c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+    const found = new Map(), walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+    for (let text; (text = walker.nextNode());) {
+        const node = text.parentElement;
+        if (!text.textContent.trim() || !node.checkVisibility() || node.closest('style, script, title, svg')) continue;
+        let opaque = 1;
+        for (let at = node; at !== output; at = at.parentElement) opaque *= Number(getComputedStyle(at).opacity);
+        const back = ground(node), front = over(parse(getComputedStyle(node).color).slice(0, 3).concat(opaque), back);
+        const [a, b] = [light(front), light(back)], ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < %f && opaque > 0.5) found.set(node.className + node.tagName + front,
+            [text.textContent.trim().slice(0, 30), ratio.toFixed(2), front.map(Math.round), back.map(Math.round)]);
+    }
+    return [...found.values()];
+})(%s)"""
+
+
+def check_themes(page, folder):
+    """Light and dark: every text stands out from what is behind it, and nothing makes the page wider."""
     for theme, title in THEMES.items():
         command(page, "apputils:change-theme", {"theme": title})
         time.sleep(2)
         for i, name in enumerate(STORIES):
             page.value(f"{PANEL}.content.scrollToItem({i}, 'start').then(() => true)")
             time.sleep(0.7)
-            page.picture(os.path.join(folder, f"{name}-{theme}.png"))
+            faint = page.value(FAINT % (LEAST, output(name)))
+            assert not faint, f"{name}, {theme}: hard to read: {faint}"
+            wide = page.value(f"{output(name)}.scrollWidth - {output(name)}.clientWidth")
+            assert wide <= 1, f"{name}: {wide} pixels too wide"
+            if folder:
+                page.picture(os.path.join(folder, f"{name}-{theme}.png"))
 
 
 def opens_at_once(page, folder):
@@ -155,8 +163,10 @@ def main():
         travel_on(page)
         check_roofline(page)
         follow_constant(page)
-        if len(sys.argv) > 1:
-            take_pictures(page, sys.argv[1])
+        folder = sys.argv[1] if len(sys.argv) > 1 else None
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        check_themes(page, folder)
 
 
 main()

@@ -817,12 +817,12 @@ def run(test, columns, rows):
                 t.close()
 
 
-def main():
+def main(those):
     if not shutil.which("tmux"):
         print("skipped: tmux is not installed")
         return 77
     names = [a for a in sys.argv[1:] if not a.startswith("-")]
-    tests = [f for name, f in globals().items()
+    tests = [f for name, f in those.items()
              if name.startswith("test_") and (not names or name in names or name[5:] in names)]
     failed = sum(not run(test, *size) for size in SIZES for test in tests)
     print("%d tests at %d sizes, %d failed" % (len(tests), len(SIZES), failed))
@@ -830,4 +830,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(globals()))
