@@ -32,6 +32,10 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v)
 {
     Buf text = {0}, html = {0}, json = {0};
     value_show(&text, v, show_style(s, v));
+    if (v.kind == VALUE_TENSOR && v.tensor->size > (s->output_most ? s->output_most : SHOW_MOST)) {
+        buf_char(&text, '\n');
+        value_facts(s, &text, v.tensor);
+    }
     value_views(s, v, &html, &json);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},

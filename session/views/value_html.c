@@ -134,20 +134,33 @@ static void tensor_json(RelaySession *s, Buf *out, Value v, const Buf *type, con
     buf_str(out, "}\n");
 }
 
+static void put_facts(Buf *out, const TensorFacts *f, const Tensor *t)
+{
+    facts_print(out, f);
+    if (f->n < t->size)
+        buf_printf(out, " (of the first %lld)", (long long)f->n);
+}
+
+void value_facts(RelaySession *s, Buf *out, const Tensor *t)
+{
+    TensorFacts facts = tensor_facts(t, LOOKED, &s->cx.limits);
+    put_facts(out, &facts, t);
+    if (facts.bin_most)
+        buf_str(out, "  ");
+    facts_bars(out, &facts);
+}
+
 static void put_tensor(RelaySession *session, Buf *out, Buf *json, Value v, const Tensor *t)
 {
     Sheet s = {.out = out, .t = t, .facts = tensor_facts(t, LOOKED, &session->cx.limits)};
     Buf type = {0}, facts = {0};
     tensor_type_show(&type, t);
-    facts_print(&facts, &s.facts);
+    put_facts(&facts, &s.facts, t);
     if (json)
         tensor_json(session, json, v, &type, &facts, &s.facts, t->size);
     buf_str(out, "<header><code>");
     buf_html(out, buf_text(&type), type.n);
-    buf_printf(out, "</code><span>%s", buf_text(&facts));
-    if (s.facts.n < t->size)
-        buf_printf(out, " (of the first %lld)", (long long)s.facts.n);
-    buf_str(out, "</span>");
+    buf_printf(out, "</code><span>%s</span>", buf_text(&facts));
     facts_svg(out, &s.facts);
     buf_str(out, "</header>");
     s.columns = t->shape[t->rank - 1];

@@ -6,6 +6,8 @@
 
 /* As a page, and as JSON where that is not NULL; nothing for what a line of text says as well. */
 void value_views(RelaySession *s, Value v, Buf *html, Buf *json);
+/* What is told of a tensor's numbers, and how they are spread, as a line of text. */
+void value_facts(RelaySession *s, Buf *out, const Tensor *t);
 /* A tree as text, with lines. */
 void value_tree(Buf *out, Value v, Limits *limits);
 
