@@ -37,6 +37,7 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v)
         value_facts(s, &text, v.tensor);
     }
     value_views(s, v, &html, &json);
+    html_one_sheet(&html);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},
         {"application/json", buf_text(&json), json.n},

@@ -42,11 +42,11 @@ void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text)
     emit_mimes(s, kind, 1, &mime);
 }
 
-void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, const Buf *html,
-                   const Buf *json)
+void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, Buf *html, const Buf *json)
 {
     RelayMime mimes[4] = {{"text/plain", buf_text(text), text->n}};
     size_t n = 1;
+    html_one_sheet(html);
     if (parts)
         mimes[n++] = (RelayMime){"text/x-relay-parts", buf_text(parts), parts->n};
     mimes[n++] = (RelayMime){"application/json", buf_text(json), json->n};
@@ -54,7 +54,7 @@ void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, const Buf
     emit_mimes(s, RELAY_OUTPUT_DISPLAY, n, mimes);
 }
 
-void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json)
+void emit_bundle(RelaySession *s, const Buf *text, Buf *html, const Buf *json)
 {
     emit_in_parts(s, text, NULL, html, json);
 }

@@ -79,6 +79,47 @@ void html_program(Buf *out, const char *text, size_t len)
     buf_str(out, "</pre>");
 }
 
+static bool has_style(const Str *known, size_t n, Str style)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(known[i], style))
+            return true;
+    return false;
+}
+
+void html_one_sheet(Buf *page)
+{
+    static const char begin[] = "<style>", end[] = "</style>";
+    enum { KNOWN = 32 }; /* a view consists of fewer */
+    Buf sheet = {0}, rest = {0};
+    Str known[KNOWN];
+    size_t place = 0, n_known = 0;
+    const char *at = buf_text(page), *last = at + page->n;
+    for (const char *style; (style = strstr(at, begin));) {
+        const char *body = style + strlen(begin), *stop = strstr(body, end);
+        size_t n = stop ? (size_t)(stop - body) : 0;
+        if (!stop)
+            break;
+        buf_bytes(&rest, at, (size_t)(style - at));
+        place = sheet.n ? place : rest.n;
+        Str own = {body, n};
+        if (!has_style(known, n_known, own))
+            buf_bytes(&sheet, body, n);
+        if (n_known < KNOWN)
+            known[n_known++] = own;
+        at = stop + strlen(end);
+    }
+    buf_bytes(&rest, at, (size_t)(last - at));
+    if (sheet.n && !sheet.failed && !rest.failed) {
+        buf_clear(page);
+        buf_bytes(page, buf_text(&rest), place);
+        buf_printf(page, "%s%s%s", begin, buf_text(&sheet), end);
+        buf_bytes(page, buf_text(&rest) + place, rest.n - place);
+    }
+    buf_deinit(&sheet);
+    buf_deinit(&rest);
+}
+
 void html_as_text(Buf *out, const Buf *text)
 {
     buf_str(out, "<details class=\"relay-as-text\"><summary>as text</summary><pre>");

@@ -25,6 +25,9 @@
 /* What stands in front of views in a page of their own: its head, and colours for both themes where nothing else sets them. */
 void html_page_begin(Buf *out, const char *title);
 
+/* Puts all styles of a page into one sheet, where the first stood; what stands in several of its parts is written once. */
+void html_one_sheet(Buf *page);
+
 /* A rule for the paper, where nobody unfolds anything: what parts of `of` are folded is seen there, but for the text of a picture. */
 #define HTML_UNFOLDED(of)                     \
     "@media print{" of " details:not(.relay-" \

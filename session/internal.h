@@ -199,11 +199,10 @@ void emit_mimes(RelaySession *s, RelayOutputKind kind, size_t n, const RelayMime
 void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
 /* A display that takes the place of the one before with the same number; `more`: another will. */
 void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes);
-/* Something to look at: as text, as HTML for faces that show it, and what programs read. */
-void emit_bundle(RelaySession *s, const Buf *text, const Buf *html, const Buf *json);
+/* Something to look at: as text, as HTML for faces that show it, which gets one style sheet, and what programs read. */
+void emit_bundle(RelaySession *s, const Buf *text, Buf *html, const Buf *json);
 /* The same with the text in parts, for faces that asked for it; NULL: it has none. */
-void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, const Buf *html,
-                   const Buf *json);
+void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, Buf *html, const Buf *json);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
                                                        const char *format, ...);
 void emit_diags(RelaySession *s);

@@ -209,6 +209,7 @@ static bool write_views(RelaySession *s, const RelayRequest *r, Trace *t, const 
     if (html) {
         html_page_begin(&page, "relay opt");
         trace_html(t, &page, view);
+        html_one_sheet(&page);
         ok = file_write(&s->cx.limits, s->cx.diags, html, buf_text(&page), page.n);
         buf_clear(&page);
     }
@@ -437,6 +438,8 @@ static void compile_page(RelaySession *s, Module *m, const Def *def, bool page, 
     if (page)
         html_page_begin(out, def->name->text);
     follow(s, &(Thunk){.module = m, .name = def->name}, &views);
+    if (page)
+        html_one_sheet(out);
 }
 
 static void write_compiled(RelaySession *s, const RelayRequest *r, const Buf *out)

@@ -39,13 +39,21 @@ static inline void keep(void *data, const RelayOutput *out)
     b->json = copied(out, "application/json");
 }
 
+static inline size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *p = text; p && (p = strstr(p, what)); p++)
+        n++;
+    return n;
+}
+
 /* Some views work better with a script, and none needs it. */
 static inline void look(RelaySession *s, Bundle *b, const char *cell)
 {
     forget(b);
     relay_session_eval(s, &(RelayCell){.text = cell, .len = strlen(cell), .name = "In[1]"},
                        (RelaySink){keep, b});
-    if (!CHECK(b->text && b->html))
+    if (!CHECK(b->text && b->html && count(b->html, "<style>") <= 1))
         printf("%s\n", cell);
 }
 
@@ -53,14 +61,6 @@ static inline void run(RelaySession *s, Bundle *b, const char *cell)
 {
     look(s, b, cell);
     CHECK(!b->html || !strstr(b->html, "<script"));
-}
-
-static inline size_t count(const char *text, const char *what)
-{
-    size_t n = 0;
-    for (const char *p = text; p && (p = strstr(p, what)); p++)
-        n++;
-    return n;
 }
 
 /* Letters, digits and what stands in names of operators and in numbers. */
