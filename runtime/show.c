@@ -293,7 +293,7 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
     Buf line = {0};
     grid_show(&g, &line);
     bool far = g.indent > g.width / 2;
-    if (t->rank == 0 || g.indent + line.n <= g.width || (far && line.n <= g.width / 2)) {
+    if (t->rank == 0 || g.indent + line.n <= g.width || (far && line.n <= g.width)) {
         buf_bytes(out, buf_text(&line), line.n);
     } else if (far && style->large == SHOW_SUMMARY) {
         tensor_told(out, t, style);
