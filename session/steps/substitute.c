@@ -214,10 +214,11 @@ static void short_value(Work *w, Buf *out, Value v)
         buf_clear(out);
 }
 
+/* What stands in front of where a name is bound is another variable. */
 static const Bound *find_variable(const Work *w, Str name)
 {
     for (size_t i = 0; i < w->own.n; i++)
-        if (str_eq(w->own.at[i], name))
+        if (w->own.at[i].ptr <= name.ptr && str_eq(w->own.at[i], name))
             return NULL;
     const Bound *lists[] = {w->bound, w->frame->params};
     for (size_t k = 0; k < 2; k++) {

@@ -79,7 +79,7 @@ static void check_substitution(RelaySession *s, Bundle *b)
     look(s, b, ":step { let %n = 7; match (Some(%n + 1)) { Some(%n) => %n * 2, None => %n } }");
     CHECK(strstr(b->json, "\"own\": \"match (Some(8)) { Some(%n) => %n * 2, None => %n }\"") !=
           NULL);
-    CHECK(strstr(b->text, "  8 * 2 ") != NULL);
+    CHECK(strstr(b->text, "  8 * 2 ") && strstr(b->text, "  7 + 1 "));
 }
 
 /* ---- what programs read ----------------------------------------------------------------------------------------------------------- */
