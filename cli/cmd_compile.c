@@ -2,7 +2,7 @@
 
 static const CliOption options[] = {
     {.name = "emit",
-     .arg = "llvm-ir|asm|obj|ptx|lowered|lib|html|json",
+     .arg = "llvm-ir|asm|obj|ptx|lowered|html|json",
      .doc = "what to make; `lowered` shows loop nests, `html` all of it side by side, `json` the "
             "same"},
     {.name = "target",
