@@ -23,7 +23,6 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
-#include <pthread.h>
 
 typedef struct TeProgram TeProgram;
 
@@ -170,10 +169,6 @@ typedef enum MachineKind {
 typedef struct Orc {
     bool tried, there; /* the library */
     Buf why; /* it is not */
-    Buf wrong; /* why there is no target */
-    pthread_t opener; /* opens it beside what the session does */
-    bool opening; /* nothing else here is looked at */
-    bool gone; /* memory was, for good, meanwhile */
     LLVMTargetRef target;
     _Atomic(LLVMTargetMachineRef) machines[MACHINE_KINDS][MACHINES_MOST]; /* that no thread uses */
     char *triple, *cpu, *features, *layout;
@@ -222,8 +217,6 @@ struct Jit {
 
 /* Opens LLVM, which nothing but making code needs; false: `why` says why there is none, or memory is refused now. */
 bool orc_open(Jit *jit, Buf *why);
-/* The same beside what comes before: code will be made soon. */
-void orc_open_beside(Jit *jit);
 void orc_deinit(Jit *jit);
 /* Whether the processor has what LLVM calls by that name. */
 bool orc_has(const Orc *o, const char *feature);

@@ -46,12 +46,7 @@ static bool jit_load(Jit *jit, Module *env, const Name *name, JitKey **key)
 {
     const Def *def = module_find(env, name);
     *key = def && def->fn && !jit->steps ? keep_key(jit, env, def) : NULL;
-    if (unit_waits(env, name))
-        return false;
-    bool kept = *key && unit_kept(jit, env, def, &(*key)->content);
-    if (!kept)
-        orc_open_beside(jit);
-    return kept;
+    return *key && !unit_waits(env, name) && unit_kept(jit, env, def, &(*key)->content);
 }
 
 static bool jit_prepare(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)

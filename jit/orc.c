@@ -91,14 +91,11 @@ static void limit_features(char *features)
                 *at = '-';
 }
 
-/* False: `wrong` says why. */
-static bool find_target(Orc *o)
+static bool find_target(Jit *jit)
 {
-    buf_clear(&o->wrong);
-    if (cpu_limit() && strcmp(cpu_limit(), "avx2")) {
-        buf_str(&o->wrong, "the environment's RELAY_CPU is neither `avx2` nor empty");
-        return false;
-    }
+    Orc *o = &jit->orc;
+    if (cpu_limit() && strcmp(cpu_limit(), "avx2"))
+        return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor empty");
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
@@ -109,10 +106,8 @@ static bool find_target(Orc *o)
         limit_features(o->features);
     LLVMTargetRef target;
     char *text = NULL;
-    if (LLVMGetTargetFromTriple(o->triple, &target, &text)) {
-        buf_str(&o->wrong, text ? text : "there is no such target");
-        return false;
-    }
+    if (LLVMGetTargetFromTriple(o->triple, &target, &text))
+        return refused(jit, text ? text : "there is no such target");
     o->target = target;
     LLVMTargetMachineRef machine = machine_take(o, MACHINE_GOOD);
     LLVMTargetDataRef data = LLVMCreateTargetDataLayout(machine);
@@ -122,44 +117,9 @@ static bool find_target(Orc *o)
     return true;
 }
 
-static void open_all(void *data)
-{
-    Orc *o = data;
-    Buf why = {0};
-    if (open_library(o, &why))
-        find_target(o);
-    buf_deinit(&why);
-}
-
-static void *opener_main(void *data)
-{
-    Orc *o = data;
-    o->gone = !memory_guard(open_all, o);
-    return NULL;
-}
-
-void orc_open_beside(Jit *jit)
-{
-    Orc *o = &jit->orc;
-    if (!o->opening && !o->tried)
-        o->opening = thread_begin(&o->opener, opener_main, o);
-}
-
-static void end_opening(Orc *o)
-{
-    if (o->opening)
-        pthread_join(o->opener, NULL);
-    o->opening = false;
-}
-
 bool orc_open(Jit *jit, Buf *why)
 {
-    Orc *o = &jit->orc;
-    end_opening(o);
-    if (o->gone)
-        memory_gone();
-    return open_library(o, why) &&
-           (o->target || find_target(o) || refused(jit, buf_text(&o->wrong)));
+    return open_library(&jit->orc, why) && (jit->orc.target || find_target(jit));
 }
 
 bool orc_has(const Orc *o, const char *feature)
@@ -180,9 +140,7 @@ bool orc_has_dots(const Orc *o)
 void orc_deinit(Jit *jit)
 {
     Orc *o = &jit->orc;
-    end_opening(o);
     buf_deinit(&o->why);
-    buf_deinit(&o->wrong);
     if (!o->target)
         return;
     for (int kind = 0; kind < MACHINE_KINDS; kind++)

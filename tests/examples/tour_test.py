@@ -31,7 +31,7 @@ class Tour(unittest.TestCase):
     def test_reasons(self):
         for line in ("  axis 1 is 4: `nn.dense` has `units=4` (line 117)",
                      "the type is fn (Tensor[(4, 3), float32]) -> Tensor[(2, 4), float32]",
-                     "  11    @value(%b)                `@value` returns 2"):
+                     "  11    @value(Number(2))         `@value` returns 2"):
             self.assertIn(line, [re.sub(r"line \d+", "line 117", line) for line in self.lines])
 
     def test_passes(self):
