@@ -52,6 +52,7 @@ typedef struct Question {
     Vec(Asked) todo;
     PtrMap asked; /* key of `known` -> who asked for it first */
     const void *of; /* whose body, or callee, is being looked at */
+    bool elsewhere; /* a function of another compiler was called, which may become ours */
 } Question;
 
 /* Each place that names a global has a node of its own. */
@@ -93,7 +94,8 @@ static bool gives_function(const Function *f)
 
 static bool look_at_function(Question *q, const Function *f)
 {
-    if (!f || attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern"))
+    q->elsewhere = !f || attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern");
+    if (q->elsewhere)
         return false;
     vec_push(&q->todo, &q->arena, ((Asked){.e = f->body, .of = q->of, .evaluated = true}));
     return !gives_function(f) || ask_call(q, f->body);
@@ -145,7 +147,7 @@ bool purity_of(Purity *p, const Expr *e)
     /* All of them are pure together; when one is not, neither is who asked for it, and the others may still be. */
     for (size_t i = 0; pure && i < q.asked.n; i++)
         ptrmap_put(&p->known, q.asked.entries[i].key, NULL);
-    for (const void *of = q.of; !pure && of; of = ptrmap_find(&q.asked, of))
+    for (const void *of = q.elsewhere ? NULL : q.of; !pure && of; of = ptrmap_find(&q.asked, of))
         ptrmap_put(&p->known, of, p);
     ptrmap_deinit(&q.asked);
     arena_deinit(&q.arena);

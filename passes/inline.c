@@ -336,7 +336,7 @@ static WalkNext note_pure(void *data, const Expr *e)
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g && ptrmap_has(&in->bodies, g->name) ? module_find(in->old, g->name) : NULL;
     if (def && purity_of(&in->purity, def->fn->body))
-        ptrmap_put(&in->purity.known, e, NULL);
+        ptrmap_put(&in->purity.known, g->name, NULL);
     return WALK_ON;
 }
 

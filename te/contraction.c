@@ -74,13 +74,15 @@ static bool find_axes(Gemm *g, TeContraction *c)
     int best = -1, end = -1;
     int64_t most = 0;
     for (int i = 0; i < first; i++) {
+        if (side[i] != TE_SIDE_ROWS)
+            continue;
         int64_t size = 1;
         int j = i;
         for (; j < first && (side[j] == TE_SIDE_NONE || side[j] == TE_SIDE_ROWS); j++)
             size *= s->shape[j];
-        if (size > most && side[i] == TE_SIDE_ROWS)
+        if (size > most)
             most = size, best = i, end = j;
-        i = j > i ? j - 1 : i;
+        i = j - 1;
     }
     for (int i = 0; i <= last; i++)
         if (side[i] != TE_SIDE_NONE)

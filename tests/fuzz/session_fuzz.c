@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,30 @@ enum { CELLS_MOST = 12 };
 
 static int here, room; /* where the fuzzer works, and the folder in which the cells may write */
 
+/* ---- who types may take the limit of time away, and begin what never ends */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static RelaySession *running;
+
+static void run(RelaySession *s)
+{
+    pthread_mutex_lock(&lock);
+    running = s;
+    pthread_mutex_unlock(&lock);
+}
+
+static void *interrupt_now_and_then(void *data)
+{
+    (void)data;
+    for (;;) {
+        sleep(5);
+        pthread_mutex_lock(&lock);
+        if (running)
+            relay_session_interrupt(running);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     char path[] = "/dev/shm/relay_fuzz_XXXXXX";
@@ -29,6 +54,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     for (size_t i = 0; i < sizeof homes / sizeof *homes; i++)
         setenv(homes[i], path, 1);
     setenv("PATH", "", 1); /* no other program is started */
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, interrupt_now_and_then, NULL) != 0)
+        abort();
     return 0;
 }
 
@@ -141,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.no_prelude = size % 2; /* half of them are read in no time */
     RelaySession *s = leaves_the_room(text, size) ? NULL : relay_session_new(&options);
     size_t from = 0;
+    run(s);
     if (s && fchdir(room) == 0) {
         for (uint32_t number = 1; from < size && number <= CELLS_MOST; number++) {
             const char *gap = strstr(text + from, "\n\n");
@@ -156,6 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (fchdir(here) != 0)
             abort();
     }
+    run(NULL);
     relay_session_free(s);
     free(text);
     return 0;
