@@ -23,6 +23,14 @@ class Server:
                 "capabilities": {"general": general}})["capabilities"]
             self.tell("initialized", {})
 
+    def work(self):
+        """The seconds of processor time that the server's threads have taken."""
+        spent = 0
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/schedstat", encoding="ascii") as file:
+                spent += int(file.read().split()[0])
+        return spent / 1e9
+
     def _read(self):
         out = self.process.stdout
         while True:
