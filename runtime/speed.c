@@ -1,5 +1,6 @@
 #include "runtime/speed.h"
 
+#include "base/clones.h"
 #include "base/limit.h"
 #include "base/memory.h"
 
@@ -9,7 +10,6 @@
 /* Compilers make of these the widest registers that each processor has. */
 typedef float Sums __attribute__((vector_size(64)));
 
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define TIMES 5
 #define TURNS 20000
 /* As many sums side by side as hide how long one takes, in the registers of any of them. */

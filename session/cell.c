@@ -253,8 +253,7 @@ static void fail_definitions(RelaySession *s, Module *m)
     }
     note_failed_names(s, m, next);
     s->gaps |= m->gaps;
-    module_release(s->env);
-    s->env = next;
+    session_set_env(s, next);
 }
 
 /* In what runs on after an item that fails, a script, what it would have bound or defined is known by its type or by the poison type,
@@ -280,8 +279,7 @@ static void forget_failed_names(RelaySession *s)
             module_remove_type(next, next->types.at[i]);
     ptrmap_clear(&s->failed_names);
     s->gaps = false;
-    module_release(s->env);
-    s->env = next;
+    session_set_env(s, next);
 }
 
 /* The names mean again what they did; those that were bound since keep that. */

@@ -26,7 +26,7 @@ RelayDocument *relay_document_new(RelaySession *s, const char *name)
 /* What a session held that was lost is in no known state, and stays where it is. */
 static void forget(RelayDocument *d)
 {
-    if (d->read && d->world == d->s->interp) {
+    if (d->read && d->world == d->s->world) {
         trail_deinit(&d->trail);
         sources_release(&d->s->cx.sources, d->source);
     }
@@ -185,7 +185,7 @@ RelayDocument *document_beside(const RelayDocument *d, const Buf *text)
     if (!b)
         return NULL;
     buf_bytes(&b->text, buf_text(text), text->n);
-    b->world = s->interp;
+    b->world = s->world;
     b->source = sources_add(&s->cx.sources, buf_text(&b->name), buf_text(text), text->n);
     sources_retain(&s->cx.sources, b->source);
     b->trail = (Trail){.s = s, .env = module_derive(d->trail.env)};
@@ -220,7 +220,7 @@ static void set_text(void *data)
     buf_bytes(&d->text, call->text, call->len);
     d->is_module =
         begins_with_version(call->text, call->len) || graph_is_json(call->text, call->len);
-    d->world = s->interp;
+    d->world = s->world;
     if (!d->is_module)
         session_load_prelude(s);
     d->source =

@@ -32,8 +32,7 @@ typedef struct GraphBinding {
 
 struct RelayDocument {
     RelaySession *s;
-    const Interp
-        *world; /* of the session, when the text was read; another: all that it had is gone */
+    uint64_t world; /* of the session, when the text was read; another: all that it had is gone */
     Buf name, text;
     bool is_module;
     bool read; /* there is a trail */

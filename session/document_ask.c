@@ -13,7 +13,7 @@
 /* Whether the answers of the last reading are still about this session. */
 static bool is_there(const RelayDocument *d)
 {
-    return d->read && d->world == d->s->interp && !d->s->lost;
+    return d->read && d->world == d->s->world && !d->s->lost;
 }
 
 static const char *kind_name(MentionKind kind)

@@ -25,9 +25,7 @@ struct RelayEcho {
     Change *first, *last;
 
     /* Of the session's thread: what it knew when it was last looked at. Places in sources are never used twice. */
-    const void *world, *env;
-    size_t journal;
-    uint64_t binds;
+    uint64_t world, defines, binds;
     PtrMap known[2]; /* Name -> its place as a number: types, definitions */
 
     RelaySession *session; /* of the echo's thread */
@@ -141,8 +139,8 @@ static void note_variables(RelaySession *s, Change *c)
 
 bool relay_echo_note(RelayEcho *e, RelaySession *s)
 {
-    bool anew = e->world != s->interp;
-    bool defines = anew || e->env != s->env || e->journal != s->journal.n;
+    bool anew = e->world != s->world;
+    bool defines = anew || e->defines != s->defines;
     bool binds = anew || e->binds != s->binds;
     if (s->lost || (!defines && !binds))
         return false;
@@ -157,9 +155,8 @@ bool relay_echo_note(RelayEcho *e, RelaySession *s)
     if (defines)
         note_definitions(e, s, c);
     note_variables(s, c);
-    e->world = s->interp;
-    e->env = s->env;
-    e->journal = s->journal.n;
+    e->world = s->world;
+    e->defines = s->defines;
     e->binds = s->binds;
     pthread_mutex_lock(&e->lock);
     if (e->last)
@@ -221,8 +218,7 @@ static void take_removed(RelaySession *s, const Change *c)
     }
     if (!next)
         return;
-    module_release(s->env);
-    s->env = next;
+    session_set_env(s, next);
 }
 
 /* The type, read as that of a parameter; `m` is the module that it lies in. NULL where it does not fit. */

@@ -97,6 +97,8 @@ struct RelaySession {
         journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
     uint64_t binds; /* of variables, so far */
+    uint64_t defines; /* environments so far: pointers to them come again */
+    uint64_t world; /* contexts so far: behind `:reset` nothing of the one before is left */
     Module *
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
@@ -152,6 +154,8 @@ void session_unbind(RelaySession *s, const Name *name, bool graph);
 Module *session_with(Module *env, Module *m);
 /* Forgets everything that was defined. */
 void session_reset(RelaySession *s);
+/* `env`, whose ownership goes over, in place of what was defined. */
+void session_set_env(RelaySession *s, Module *env);
 
 /* check.c: gives a module its types, as typecheck_module_as does, and replaces the forms in it (passes/forms.h). False after diagnostics. */
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish);

@@ -541,8 +541,7 @@ bool redefinition_commit(Redefinition *r)
     forget_defined(r);
     if (r->cell->defs.n || r->cell->types.n)
         mark_stale(r);
-    module_release(r->s->env);
-    r->s->env = module_retain(r->env);
+    session_set_env(r->s, module_retain(r->env));
     return carry_commit(r);
 }
 

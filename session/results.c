@@ -284,8 +284,7 @@ void command_undo(CommandCall *c)
     if (s->jit)
         s->jit_table->forget(s->jit, s->env);
     optimise_forget(s, NULL);
-    module_release(s->env);
-    s->env = module_retain(u->env);
+    session_set_env(s, module_retain(u->env));
     if (s->noting && s->noting != u)
         put_back(s, s->noting); /* what this cell did before */
     put_back(s, u);

@@ -25,6 +25,7 @@ const char *relay_version(void)
 /* A context and what stands in it. */
 static bool world_new(RelaySession *s)
 {
+    s->world++;
     bool ok = ctx_init(&s->cx, &stdlib_ops);
     s->cx.progress = &s->progress;
     s->interp = ok ? interp_new(&s->cx) : NULL;
@@ -125,6 +126,13 @@ void relay_session_free(RelaySession *s)
     free(s);
 }
 
+void session_set_env(RelaySession *s, Module *env)
+{
+    module_release(s->env);
+    s->env = env;
+    s->defines++;
+}
+
 void session_reset(RelaySession *s)
 {
     undo_forget(s);
@@ -139,8 +147,7 @@ void session_reset(RelaySession *s)
     if (s->jit)
         s->jit_table->forget(s->jit, s->env);
     optimise_forget(s, NULL);
-    module_release(s->env);
-    s->env = fresh;
+    session_set_env(s, fresh);
     s->prelude_loaded = false;
     s->fresh = true;
 }
@@ -381,8 +388,10 @@ void session_load_prelude(RelaySession *s)
     if (s->prelude_loaded || s->options.no_prelude)
         return;
     Module *lib = session_library(s, str_of("prelude.rly"));
-    if (lib)
+    if (lib) {
         module_import(s->env, lib);
+        s->defines++;
+    }
     module_release(lib);
     /* What was refused memory is tried again. */
     s->prelude_loaded = !limit_refused(&s->cx.limits);

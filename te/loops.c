@@ -41,17 +41,17 @@ void te_loop_binary(TeOp op, DTypeId id, void *out, const void *a, const void *b
 #define COPY_BY(STRIDE)             \
     for (int64_t i = 0; i < n; i++) \
         to[i] = from[i * (STRIDE)];
-#define STRIDED(NAME, T)                                                                        \
-    TE_CLONES static void copy_##NAME(T *restrict to, const T *from, int64_t stride, int64_t n) \
-    {                                                                                           \
-        if (stride == 2) {                                                                      \
-            COPY_BY(2)                                                                          \
-        } else if (stride == -1) {                                                              \
-            COPY_BY(-1)                                                                         \
-        } else {                                                                                \
-            for (int64_t i = 0; i < n; i++, from += stride)                                     \
-                to[i] = *from;                                                                  \
-        }                                                                                       \
+#define STRIDED(NAME, T)                                                                     \
+    CLONES static void copy_##NAME(T *restrict to, const T *from, int64_t stride, int64_t n) \
+    {                                                                                        \
+        if (stride == 2) {                                                                   \
+            COPY_BY(2)                                                                       \
+        } else if (stride == -1) {                                                           \
+            COPY_BY(-1)                                                                      \
+        } else {                                                                             \
+            for (int64_t i = 0; i < n; i++, from += stride)                                  \
+                to[i] = *from;                                                               \
+        }                                                                                    \
     }
 STRIDED(1, uint8_t)
 STRIDED(2, uint16_t)
@@ -99,14 +99,14 @@ void te_loop_fill(size_t size, void *out, const void *element, int64_t n)
 #undef FILL
 }
 
-TE_CLONES void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n)
+CLONES void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         out[i] = start + step * i;
 }
 
-TE_CLONES void te_loop_select(size_t size, void *out, const uint8_t *cond, const void *a,
-                              const void *b, int64_t n)
+CLONES void te_loop_select(size_t size, void *out, const uint8_t *cond, const void *a,
+                           const void *b, int64_t n)
 {
 #define SELECT(T) TE_EACH((T *)out)[i] = cond[i] ? ((const T *)a)[i] : ((const T *)b)[i];
     BY_SIZE(size, SELECT)

@@ -6,16 +6,8 @@
 #ifndef TE_LOOPS_H
 #define TE_LOOPS_H
 
+#include "base/clones.h"
 #include "te/te.h"
-
-/* Loops are compiled for several processors and picked when the program is loaded. Sanitizers
- * start too late for that. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TE_CLONES
-#endif
 
 /* Element i depends on element i of the operands alone, also where they are the same place. */
 #if defined(__clang__)

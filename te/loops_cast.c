@@ -35,26 +35,26 @@ static inline uint16_t bfloat_of_uint64(uint64_t v)
 #define NONZERO(v) ((v) != 0)
 
 /* To one dtype from all: INTS(v) of an integer, FLOATS(v) of a float, DOUBLES(v) of a double. */
-#define CAST_TO(DT, To, INTS, FLOATS, DOUBLES)                                            \
-    TE_CLONES static void cast_to_##DT(DTypeId from, void *out, const void *a, int64_t n) \
-    {                                                                                     \
-        To *restrict po = out;                                                            \
-        switch (from) {                                                                   \
-            CAST_FROM(BOOL, uint8_t, To, INTS, SAME)                                      \
-            CAST_FROM(INT8, int8_t, To, INTS, SAME)                                       \
-            CAST_FROM(INT16, int16_t, To, INTS, SAME)                                     \
-            CAST_FROM(INT32, int32_t, To, INTS, SAME)                                     \
-            CAST_FROM(INT64, int64_t, To, INTS, SAME)                                     \
-            CAST_FROM(UINT8, uint8_t, To, INTS, SAME)                                     \
-            CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                   \
-            CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                   \
-            CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                   \
-            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, te_float_of_half)                    \
-            CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                   \
-            CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                                 \
-            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, te_float_of_bfloat)                 \
-        case DTYPE_IDS: return;                                                           \
-        }                                                                                 \
+#define CAST_TO(DT, To, INTS, FLOATS, DOUBLES)                                         \
+    CLONES static void cast_to_##DT(DTypeId from, void *out, const void *a, int64_t n) \
+    {                                                                                  \
+        To *restrict po = out;                                                         \
+        switch (from) {                                                                \
+            CAST_FROM(BOOL, uint8_t, To, INTS, SAME)                                   \
+            CAST_FROM(INT8, int8_t, To, INTS, SAME)                                    \
+            CAST_FROM(INT16, int16_t, To, INTS, SAME)                                  \
+            CAST_FROM(INT32, int32_t, To, INTS, SAME)                                  \
+            CAST_FROM(INT64, int64_t, To, INTS, SAME)                                  \
+            CAST_FROM(UINT8, uint8_t, To, INTS, SAME)                                  \
+            CAST_FROM(UINT16, uint16_t, To, INTS, SAME)                                \
+            CAST_FROM(UINT32, uint32_t, To, INTS, SAME)                                \
+            CAST_FROM(UINT64, uint64_t, To, INTS, SAME)                                \
+            CAST_FROM(FLOAT16, uint16_t, To, FLOATS, te_float_of_half)                 \
+            CAST_FROM(FLOAT32, float, To, FLOATS, SAME)                                \
+            CAST_FROM(FLOAT64, double, To, DOUBLES, SAME)                              \
+            CAST_FROM(BFLOAT16, uint16_t, To, FLOATS, te_float_of_bfloat)              \
+        case DTYPE_IDS: return;                                                        \
+        }                                                                              \
     }
 #define CAST_FROM(DT, From, To, CONVERT, GET) \
     case DT_##DT:                             \
@@ -79,7 +79,7 @@ CAST_TO(FLOAT64, double, SAME, SAME, SAME)
 CAST_TO(BFLOAT16, uint16_t, BFLOAT_OF_INT, te_bfloat_of_float, bfloat_from_double)
 
 /* Floats that int32 can hold need no detour through int64. */
-TE_CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t n)
+CLONES static bool cast_small(DTypeId to, void *out, const float *a, int64_t n)
 {
     int32_t outside = 0;
     for (int64_t i = 0; i < n; i++)

@@ -96,26 +96,26 @@
         }                                              \
         return;
 
-#define FLOAT_LOOPS(DT, Store, F)                                                              \
-    TE_CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)                 \
-    {                                                                                          \
-        Store *po = out;                                                                       \
-        uint8_t *restrict pb = out;                                                            \
-        const Store *pa = a;                                                                   \
-        switch ((int)op) {                                                                     \
-            FLOAT_UNARY(UNARY_CASE, F)                                                         \
-            FLOAT_TESTS(TEST_CASE, F)                                                          \
-        }                                                                                      \
-    }                                                                                          \
-    TE_CLONES void te_binary_##DT(TeOp op, void *out, const void *a, const void *b, int64_t n) \
-    {                                                                                          \
-        Store *po = out;                                                                       \
-        uint8_t *restrict pb = out;                                                            \
-        const Store *pa = a, *pc = b;                                                          \
-        switch ((int)op) {                                                                     \
-            FLOAT_BINARY(BINARY_CASE, F)                                                       \
-            FLOAT_COMPARE(COMPARE_CASE, F)                                                     \
-        }                                                                                      \
+#define FLOAT_LOOPS(DT, Store, F)                                                           \
+    CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)                 \
+    {                                                                                       \
+        Store *po = out;                                                                    \
+        uint8_t *restrict pb = out;                                                         \
+        const Store *pa = a;                                                                \
+        switch ((int)op) {                                                                  \
+            FLOAT_UNARY(UNARY_CASE, F)                                                      \
+            FLOAT_TESTS(TEST_CASE, F)                                                       \
+        }                                                                                   \
+    }                                                                                       \
+    CLONES void te_binary_##DT(TeOp op, void *out, const void *a, const void *b, int64_t n) \
+    {                                                                                       \
+        Store *po = out;                                                                    \
+        uint8_t *restrict pb = out;                                                         \
+        const Store *pa = a, *pc = b;                                                       \
+        switch ((int)op) {                                                                  \
+            FLOAT_BINARY(BINARY_CASE, F)                                                    \
+            FLOAT_COMPARE(COMPARE_CASE, F)                                                  \
+        }                                                                                   \
     }
 
 #define F32(name) name##f
@@ -144,26 +144,26 @@ FLOAT_LOOPS(BFLOAT16, uint16_t, F32)
 /* ---- weighted sums of rows --------------------------------------------------------------------------------------------- */
 
 /* Four rows at a time: the sums so far are loaded and stored a fourth as often. */
-#define WEIGH(NAME, T)                                                                      \
-    TE_CLONES static void weigh_##NAME(T *restrict out, const T *restrict rows, const T *c, \
-                                       int64_t step, int64_t k, int64_t n)                  \
-    {                                                                                       \
-        int64_t j = 0;                                                                      \
-        for (int64_t i = 0; i < n; i++)                                                     \
-            out[i] = 0;                                                                     \
-        for (; j + 4 <= k; j += 4) {                                                        \
-            const T *a = rows + j * n, *b = a + n, *d = b + n, *e = d + n;                  \
-            T ca = c[j * step], cb = c[(j + 1) * step], cd = c[(j + 2) * step],             \
-              ce = c[(j + 3) * step];                                                       \
-            for (int64_t i = 0; i < n; i++)                                                 \
-                out[i] = (((out[i] + ca * a[i]) + cb * b[i]) + cd * d[i]) + ce * e[i];      \
-        }                                                                                   \
-        for (; j < k; j++) {                                                                \
-            const T *a = rows + j * n;                                                      \
-            const T ca = c[j * step];                                                       \
-            for (int64_t i = 0; i < n; i++)                                                 \
-                out[i] += ca * a[i];                                                        \
-        }                                                                                   \
+#define WEIGH(NAME, T)                                                                   \
+    CLONES static void weigh_##NAME(T *restrict out, const T *restrict rows, const T *c, \
+                                    int64_t step, int64_t k, int64_t n)                  \
+    {                                                                                    \
+        int64_t j = 0;                                                                   \
+        for (int64_t i = 0; i < n; i++)                                                  \
+            out[i] = 0;                                                                  \
+        for (; j + 4 <= k; j += 4) {                                                     \
+            const T *a = rows + j * n, *b = a + n, *d = b + n, *e = d + n;               \
+            T ca = c[j * step], cb = c[(j + 1) * step], cd = c[(j + 2) * step],          \
+              ce = c[(j + 3) * step];                                                    \
+            for (int64_t i = 0; i < n; i++)                                              \
+                out[i] = (((out[i] + ca * a[i]) + cb * b[i]) + cd * d[i]) + ce * e[i];   \
+        }                                                                                \
+        for (; j < k; j++) {                                                             \
+            const T *a = rows + j * n;                                                   \
+            const T ca = c[j * step];                                                    \
+            for (int64_t i = 0; i < n; i++)                                              \
+                out[i] += ca * a[i];                                                     \
+        }                                                                                \
     }
 WEIGH(32, float)
 WEIGH(64, double)

@@ -166,7 +166,7 @@ static bool all_or_any(TeReduce kind, const uint8_t *a, int64_t n)
     return kind == TE_ALL ? all : any;
 }
 
-TE_CLONES bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
+CLONES bool te_loop_fold(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n)
 {
     if (kind == TE_ALL || kind == TE_ANY || (kind == TE_SUM && id == DT_BOOL)) {
         bool v = all_or_any(kind, a, n), was = *(uint8_t *)acc;
@@ -276,8 +276,8 @@ FOLD_DTYPES(ONE_BY_ONE)
 FOLD_DTYPES(FOLD_AT)
 #undef FOLD_AT
 
-TE_CLONES bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
-                               int64_t first, int64_t n)
+CLONES bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+                            int64_t first, int64_t n)
 {
     if (n <= 0)
         return false;
@@ -314,8 +314,8 @@ void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int6
         at[i] = wins ? number : at[i];              \
     }
 
-TE_CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at,
-                                    const void *a, int64_t number, int64_t n)
+CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
+                                 int64_t number, int64_t n)
 {
 #define MANY_AT(DT, T, W, least, greatest)   \
     case DT_##DT: {                          \

@@ -125,26 +125,26 @@ static inline uint32_t pairs(uint32_t x, uint32_t y)
         }                                   \
         return;
 
-#define LOOPS(DT, UNARY, BINARY)                                                               \
-    TE_CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)                 \
-    {                                                                                          \
-        Int *po = out;                                                                         \
-        uint8_t *pb = out;                                                                     \
-        const Int *pa = a;                                                                     \
-        switch ((int)op) {                                                                     \
-            UNARY(UNARY_CASE)                                                                  \
-            INT_TESTS(TEST_CASE)                                                               \
-        }                                                                                      \
-    }                                                                                          \
-    TE_CLONES void te_binary_##DT(TeOp op, void *out, const void *a, const void *b, int64_t n) \
-    {                                                                                          \
-        Int *po = out;                                                                         \
-        uint8_t *pb = out;                                                                     \
-        const Int *pa = a, *pc = b;                                                            \
-        switch ((int)op) {                                                                     \
-            BINARY(BINARY_CASE)                                                                \
-            INT_COMPARE(COMPARE_CASE)                                                          \
-        }                                                                                      \
+#define LOOPS(DT, UNARY, BINARY)                                                            \
+    CLONES void te_unary_##DT(TeOp op, void *out, const void *a, int64_t n)                 \
+    {                                                                                       \
+        Int *po = out;                                                                      \
+        uint8_t *pb = out;                                                                  \
+        const Int *pa = a;                                                                  \
+        switch ((int)op) {                                                                  \
+            UNARY(UNARY_CASE)                                                               \
+            INT_TESTS(TEST_CASE)                                                            \
+        }                                                                                   \
+    }                                                                                       \
+    CLONES void te_binary_##DT(TeOp op, void *out, const void *a, const void *b, int64_t n) \
+    {                                                                                       \
+        Int *po = out;                                                                      \
+        uint8_t *pb = out;                                                                  \
+        const Int *pa = a, *pc = b;                                                         \
+        switch ((int)op) {                                                                  \
+            BINARY(BINARY_CASE)                                                             \
+            INT_COMPARE(COMPARE_CASE)                                                       \
+        }                                                                                   \
     }
 
 #define Wrap uint32_t

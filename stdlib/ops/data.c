@@ -276,7 +276,7 @@ static RelResult rel_argwhere(Rel *r)
     return rel_out_tensor(r, int32_dtype, 2, (Dim[]){DIM_ANY, t->n});
 }
 
-TE_CLONES static int64_t count_set(const char *x, int64_t n)
+CLONES static int64_t count_set(const char *x, int64_t n)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)

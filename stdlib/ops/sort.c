@@ -182,7 +182,7 @@ enum { KEYS = 256 };
 enum { SIDE = FEW };
 
 /* A number that k elements at least reach, times `sign`: of the greatest in each of some parts the k-th. -INFINITY says nothing. */
-TE_CLONES static float reached(const float *x, int64_t n, float sign, int64_t k)
+CLONES static float reached(const float *x, int64_t n, float sign, int64_t k)
 {
     float most[SIDE], least = INFINITY;
     for (int j = 0; j < SIDE; j++)
@@ -200,7 +200,7 @@ TE_CLONES static float reached(const float *x, int64_t n, float sign, int64_t k)
 }
 
 /* The first of the neighbours from i on of which any reaches the number; n: there are none. */
-TE_CLONES static int64_t next_reaching(const float *x, int64_t i, int64_t n, float sign,
+CLONES static int64_t next_reaching(const float *x, int64_t i, int64_t n, float sign,
                                        float number)
 {
     int any = 0;

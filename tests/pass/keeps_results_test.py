@@ -1,8 +1,8 @@
 """Every pass keeps the results of the programs of the corpus.
 
 Each program is run as it is and after each pass (`relay opt -p PASS`, then `relay run`); the values must agree but for what six
-printed digits lose. RELAY is the binary, ENGINE the engine (default: interp), SECONDS how long the test may take: when time is up,
-what was not tried is counted, and the test fails if a pass met no program or a program no pass.
+printed digits lose. RELAY is the binary, ENGINE the engine (default: interp). Each program meets a pass and each pass a program; the
+other pairs are tried for SECONDS, and what was not tried is counted.
 """
 import concurrent.futures
 import glob
@@ -94,17 +94,19 @@ def programs(folder):
 
 
 def main():
-    end = time.monotonic() + SECONDS
     left, failures = 0, []
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         everything = [p for p in programs(folder) if isinstance(p.value, dict)]
         wanted = pipelines()
-        # Every program meets every pass; where time is short, each program still meets some and each pass too.
+        # In this order each program and each pass comes up early.
         pairs = [(p, wanted[(i + k) % len(wanted)]) for k in range(len(wanted)) for i, p in enumerate(everything)]
+
+        least = max(len(everything), len(wanted))
+        end = time.monotonic() + SECONDS
 
         def one(job):
             number, (program, pipeline) = job
-            if time.monotonic() > end:
+            if number >= least and time.monotonic() > end:
                 return "late"
             bad = program.broken_by(pipeline, os.path.join(folder, f"{number}.rly"))
             return bad and f"{program.name} after {pipeline}: {bad}"
@@ -115,11 +117,8 @@ def main():
                 failures.append(verdict)
     for failure in failures[:20]:
         print(failure)
-    tried, least = len(pairs) - left, max(len(everything), len(wanted))
-    print(f"{tried} of {len(pairs)} pairs of program and pass tried, {len(failures)} failed")
-    if tried < least:
-        print(f"time ran out: {least} pairs are the least that show each pass and each program once")
-    return 1 if failures or tried < least or not everything else 0
+    print(f"{len(pairs) - left} of {len(pairs)} pairs of program and pass tried, {len(failures)} failed")
+    return 1 if failures or not everything else 0
 
 
 if __name__ == "__main__":
