@@ -61,9 +61,19 @@ static bool is_op(const Te *e, TeOp op, int64_t by)
     return e->kind == TE_NODE_BINARY && e->op == op && const_of(e->b, &v) && v == by;
 }
 
-/* Indices [first, last] are one number taken apart by the extents: te_unflatten without what te_split
- * could cancel. Gives `first` and the number; NULL when index `last` is no remainder. */
-static const Te *unflattened(const TeTensor *t, Te *const *index, int last, int *first)
+/* The index is `rest` and the quotient, or the quotient alone. */
+static bool is_quotient(const Te *e, const Te *quotient, int64_t by, const Te **rest)
+{
+    bool sum = e->kind == TE_NODE_BINARY && e->op == TE_ADD;
+    const Te *found = sum ? e->b : e;
+    *rest = sum ? e->a : NULL;
+    return is_op(found, TE_DIV, by) && found->a == quotient;
+}
+
+/* Indices [first, last] are one number taken apart by the extents, and `rest` more of the first (NULL: no more): te_unflatten without what
+ * te_split could cancel. Gives `first` and the number; NULL when index `last` is no remainder. */
+static const Te *unflattened(const TeTensor *t, Te *const *index, int last, int *first,
+                             const Te **rest)
 {
     if (!is_op(index[last], TE_MOD, t->shape[last]))
         return NULL;
@@ -72,7 +82,7 @@ static const Te *unflattened(const TeTensor *t, Te *const *index, int last, int 
     for (int i = last - 1; i >= 0; i--) {
         if (t->shape[i] == 1)
             continue;
-        if (is_op(index[i], TE_DIV, by) && index[i]->a == quotient) {
+        if (is_quotient(index[i], quotient, by, rest)) {
             *first = i;
             return flat;
         }
@@ -92,11 +102,14 @@ bool te_position(const TeProgram *p, const Te *load, TeLinear *out)
     int64_t stride = 1;
     for (int i = t.rank - 1; i >= 0; i--) {
         int first = i;
-        const Te *flat = load->otherwise ? NULL : unflattened(&t, load->index, i, &first);
+        const Te *rest = NULL;
+        const Te *flat = load->otherwise ? NULL : unflattened(&t, load->index, i, &first, &rest);
         if (!add_linear(flat ? flat : load->index[i], stride, out, 0))
             return false;
         for (; i > first; i--)
             stride *= t.shape[i];
+        if (flat && rest && !add_linear(rest, stride, out, 0))
+            return false;
         stride *= t.shape[i];
     }
     return true;
