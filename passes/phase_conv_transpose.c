@@ -9,8 +9,8 @@
  * a convolution of its own, whose results lie behind one another; as channels of one they would all be as large as the largest, with zeros.
  *
  * Otherwise the steps are filled with zeros, with which most products are made. Shi et al., "Is the deconvolution layer the same as a
- * convolutional layer?", 2016. One that steps by one has one phase; that is worth while where there are channels enough for the transforms
- * of plain ones, as in the gradient of a network by its images. */
+ * convolutional layer?", 2016. One that steps by one has one phase; that is worth while where there are channels enough for the strategies
+ * of plain ones. Images of one, two and three axes are the same to all of this. */
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -18,21 +18,37 @@
 
 #include <string.h>
 
-/* With fewer channels the strategies for what steps by one are as good. */
-enum { CHANNELS_LEAST = 64 };
+/* With fewer channels what steps by one is as good as it is. */
+enum { CHANNELS_LEAST = 16 };
 
 /* A phase that is computed alone has so many channels, and so many places in all images: weights that are given are laid out each time. There
  * are no more phases than that. */
 enum { ALONE_LEAST = 16, ALONE_PLACES_LEAST = 64, ALONE_MOST = 9 };
 
+/* Axes of an image, and of it with images and channels; of a tensor that has the phases apart. */
+enum { AXES_MOST = 3, RANK_MOST = 2 + AXES_MOST, APART_MOST = 2 + 2 * AXES_MOST };
+
+typedef struct Row {
+    const char *op, *plain, *data, *out_first, *in_first; /* layouts */
+} Row;
+
+static const Row rows[] = {
+    {"nn.conv1d_transpose", "nn.conv1d", "NCW", "OIW", "IOW"},
+    {"nn.conv2d_transpose", "nn.conv2d", "NCHW", "OIHW", "IOHW"},
+    {"nn.conv3d_transpose", "nn.conv3d", "NCDHW", "OIDHW", "IODHW"},
+};
+
 typedef struct Phases {
+    const Row *row;
+    int axes;
     int64_t n, in, out; /* batch and channels */
-    int64_t image[2];
-    int64_t step[2], kernel[2], before[2];
-    int64_t taps[2]; /* of the kernel that a phase sees */
-    int64_t places[2]; /* steps that the result has, with those that are cut off */
-    int64_t result[2];
-    int64_t around[4]; /* padding of the plain one */
+    int64_t count; /* of phases */
+    int64_t image[AXES_MOST];
+    int64_t step[AXES_MOST], kernel[AXES_MOST], before[AXES_MOST];
+    int64_t taps[AXES_MOST]; /* of the kernel that a phase sees */
+    int64_t places[AXES_MOST]; /* steps that the result has, with those that are cut off */
+    int64_t result[AXES_MOST];
+    int64_t around[2 * AXES_MOST]; /* padding of the plain one */
     bool out_first; /* in the weight */
     bool alone; /* each phase is a convolution */
 } Phases;
@@ -54,18 +70,20 @@ static Phase phase_of(const Phases *p, int i, int64_t d)
 /* Whether phases see parts of different sizes, each of them some, and can be computed one by one. */
 static bool are_alone(Phases *p)
 {
-    bool differ = false, fits = p->out >= ALONE_LEAST && p->step[0] * p->step[1] <= ALONE_MOST;
+    bool differ = false, fits = p->out >= ALONE_LEAST && p->count <= ALONE_MOST;
+    int64_t places = p->n;
     Phases q = *p;
-    for (int i = 0; i < 2 && fits; i++) {
+    for (int i = 0; i < p->axes && fits; i++) {
         differ |= p->kernel[i] % p->step[i] != 0;
         q.places[i] = (p->result[i] + p->step[i] - 1) / p->step[i];
+        places *= q.places[i];
         fits = p->kernel[i] >= p->step[i];
         for (int64_t d = 0; d < p->step[i] && fits; d++) {
             Phase f = phase_of(&q, i, d);
             fits = f.before >= 0 && f.after >= 0;
         }
     }
-    if (!differ || !fits || p->n * q.places[0] * q.places[1] < ALONE_PLACES_LEAST)
+    if (!differ || !fits || places < ALONE_PLACES_LEAST)
         return false;
     *p = q;
     return true;
@@ -79,55 +97,69 @@ static bool is_static(const Type *t, uint32_t rank)
     return known;
 }
 
+static const Row *row_of(const Op *op)
+{
+    for (size_t i = 0; op && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(op->name, rows[i].op) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+/* What a single phase has too much is not computed. */
+static bool fit_single(Phases *p)
+{
+    bool fits = true;
+    for (int i = 0; i < p->axes; i++) {
+        int64_t *after = &p->around[p->axes + i];
+        p->around[i] = p->taps[i] - 1 - p->before[i];
+        *after = p->result[i] - p->image[i] + p->before[i];
+        fits &= p->around[i] >= 0 && *after >= 0;
+        p->places[i] = p->result[i];
+        p->before[i] = 0;
+    }
+    return fits;
+}
+
 static bool find_phases(const Call *call, Phases *p)
 {
     const Attrs *a = call->attrs;
     const Type *x = expr_tensor_type(call->args.at[0]), *w = expr_tensor_type(call->args.at[1]);
     const Type *out = expr_tensor_type(&call->base);
-    int64_t after[2], dilation[2];
+    int64_t after[AXES_MOST], dilation[AXES_MOST];
     Str layout = attrs_string(a, "data_layout"), kernel = attrs_string(a, "kernel_layout");
-    p->out_first = str_is(kernel, "OIHW");
-    if (!is_static(x, 4) || !is_static(w, 4) || !is_static(out, 4) || !str_is(layout, "NCHW") ||
-        !str_is(ops_out_layout(a, "data_layout", "out_layout"), "NCHW") ||
-        (!p->out_first && !str_is(kernel, "IOHW")) || attrs_int(a, "groups", 1) != 1 ||
+    int axes = p->axes = (int)(p->row - rows) + 1;
+    uint32_t rank = 2 + (uint32_t)axes;
+    p->out_first = str_is(kernel, p->row->out_first);
+    if (!is_static(x, rank) || !is_static(w, rank) || !is_static(out, rank) ||
+        !str_is(layout, p->row->data) ||
+        !str_is(ops_out_layout(a, "data_layout", "out_layout"), p->row->data) ||
+        (!p->out_first && !str_is(kernel, p->row->in_first)) || attrs_int(a, "groups", 1) != 1 ||
         !dtype_is_float(x->dtype) || !dtype_eq(x->dtype, w->dtype) ||
         !dtype_eq(x->dtype, out->dtype))
         return false;
-    ops_ints(a, "strides", 2, p->step);
-    ops_ints(a, "dilation", 2, dilation);
-    ops_padding(a, "padding", 2, p->before, after);
+    ops_ints(a, "strides", axes, p->step);
+    ops_ints(a, "dilation", axes, dilation);
+    ops_padding(a, "padding", axes, p->before, after);
     p->n = x->dims[0];
     p->in = x->dims[1];
     p->out = out->dims[1];
-    bool many = p->in >= CHANNELS_LEAST && p->out >= CHANNELS_LEAST;
-    bool fits = (p->step[0] * p->step[1] > 1 || many) && dilation[0] == 1 && dilation[1] == 1;
-    for (int i = 0; i < 2; i++) {
+    p->count = 1;
+    bool fits = true;
+    for (int i = 0; i < axes; i++) {
         p->image[i] = x->dims[2 + i];
         p->kernel[i] = w->dims[2 + i];
         p->result[i] = out->dims[2 + i];
         p->taps[i] = (p->kernel[i] + p->step[i] - 1) / p->step[i];
-        p->places[i] = x->dims[2 + i] + p->taps[i] - 1;
-        fits &= p->before[i] >= 0 && p->before[i] + p->result[i] <= p->places[i] * p->step[i];
-        p->around[i] = p->around[2 + i] = p->taps[i] - 1;
+        p->places[i] = p->image[i] + p->taps[i] - 1;
+        fits &= dilation[i] == 1 && p->before[i] >= 0 &&
+                p->before[i] + p->result[i] <= p->places[i] * p->step[i];
+        p->around[i] = p->around[axes + i] = p->taps[i] - 1;
+        p->count *= p->step[i];
     }
-    /* What a single phase has too much is not computed. */
-    bool single = p->step[0] * p->step[1] == 1;
-    for (int i = 0; single && i < 2; i++) {
-        p->around[i] = p->taps[i] - 1 - p->before[i];
-        p->around[2 + i] = p->result[i] - x->dims[2 + i] + p->before[i];
-        fits &= p->around[i] >= 0 && p->around[2 + i] >= 0;
-        p->places[i] = p->result[i];
-        p->before[i] = 0;
-    }
+    if (p->count == 1)
+        return fits && p->in >= CHANNELS_LEAST && p->out >= CHANNELS_LEAST && fit_single(p);
     p->alone = fits && are_alone(p);
     return fits;
-}
-
-static Expr *with_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
-                       const int64_t *v)
-{
-    Attr attr = ops_attr_ints(m, key, n, v);
-    return ops_call(m, op, 1, &x, 1, &attr);
 }
 
 static Expr *reversed(const OpsMake *m, Expr *x, int64_t axis)
@@ -136,79 +168,83 @@ static Expr *reversed(const OpsMake *m, Expr *x, int64_t axis)
     return ops_call(m, "reverse", 1, &x, 1, &attr);
 }
 
-static AttrValue list_of(const OpsMake *m, uint32_t n, const AttrValue *at)
-{
-    return (AttrValue){.kind = ATTR_LIST, .list = {arena_copy(m->arena, at, n * sizeof *at), n}};
-}
-
 /* The kernel with zeros behind it, to whole steps. */
 static Expr *filled_up(const OpsMake *m, const Phases *p, Expr *w, DType dtype)
 {
-    AttrValue width[4], side[4][2];
-    Expr *args[2] = {w, ops_constant(m, dtype, 0)};
-    int64_t more[4] = {0, 0, p->taps[0] * p->step[0] - p->kernel[0],
-                       p->taps[1] * p->step[1] - p->kernel[1]};
-    if (more[2] == 0 && more[3] == 0)
-        return w;
-    for (int i = 0; i < 4; i++) {
-        side[i][0] = (AttrValue){.kind = ATTR_INT};
-        side[i][1] = (AttrValue){.kind = ATTR_INT, .i = more[i]};
-        width[i] = list_of(m, 2, side[i]);
-    }
-    Attr attr = {.key = "pad_width", .value = list_of(m, 4, width)};
-    return ops_call(m, "nn.pad", 2, args, 1, &attr);
+    int64_t none[RANK_MOST] = {0}, more[RANK_MOST] = {0};
+    for (int i = 0; i < p->axes; i++)
+        more[2 + i] = p->taps[i] * p->step[i] - p->kernel[i];
+    return ops_padded(m, w, ops_constant(m, dtype, 0), 2 + (uint32_t)p->axes, none, more);
 }
 
-static Expr *plain(const OpsMake *m, Expr *x, Expr *w, const int64_t around[4], int64_t channels,
-                   const int64_t taps[2])
+static Expr *plain(const OpsMake *m, const Phases *p, Expr *x, Expr *w, const int64_t *around,
+                   int64_t channels, const int64_t *taps)
 {
-    Attr attrs[3] = {ops_attr_ints(m, "padding", 4, around), ops_attr_int("channels", channels),
-                     ops_attr_ints(m, "kernel_size", 2, taps)};
-    return ops_call(m, "nn.conv2d", 2, (Expr *[]){x, w}, 3, attrs);
+    uint32_t axes = (uint32_t)p->axes;
+    Attr attrs[3] = {ops_attr_ints(m, "padding", 2 * axes, around),
+                     ops_attr_int("channels", channels),
+                     ops_attr_ints(m, "kernel_size", axes, taps)};
+    return ops_call(m, p->row->plain, 2, (Expr *[]){x, w}, 3, attrs);
 }
 
 static Expr *phased_weight(const OpsMake *m, const Phases *p, Expr *w, DType dtype)
 {
+    uint32_t axes = (uint32_t)p->axes;
     int64_t o = p->out_first ? 0 : 1;
-    int64_t apart[6] = {p->in, p->in, p->taps[0], p->step[0], p->taps[1], p->step[1]};
-    int64_t order[6] = {o, 3, 5, 1 - o, 2, 4};
-    int64_t whole[4] = {p->out * p->step[0] * p->step[1], p->in, p->taps[0], p->taps[1]};
+    int64_t apart[APART_MOST] = {p->in, p->in}, order[APART_MOST] = {o};
+    int64_t whole[RANK_MOST] = {p->out * p->count, p->in};
     apart[o] = p->out;
-    w = with_ints(m, "reshape", filled_up(m, p, w, dtype), "newshape", 6, apart);
-    for (int i = 0; i < 2; i++)
+    order[1 + axes] = 1 - o;
+    for (int i = 0; i < p->axes; i++) {
+        apart[2 + 2 * i] = whole[2 + i] = p->taps[i];
+        apart[3 + 2 * i] = p->step[i];
+        order[1 + i] = 3 + 2 * i;
+        order[2 + p->axes + i] = 2 + 2 * i;
+    }
+    w = ops_call_ints(m, "reshape", filled_up(m, p, w, dtype), "newshape", 2 + 2 * axes, apart);
+    for (int i = 0; i < p->axes; i++)
         if (p->taps[i] > 1)
             w = reversed(m, w, 2 + 2 * i);
-    return with_ints(m, "reshape", with_ints(m, "transpose", w, "axes", 6, order), "newshape", 4,
-                     whole);
+    return ops_call_ints(m, "reshape",
+                         ops_call_ints(m, "transpose", w, "axes", 2 + 2 * axes, order), "newshape",
+                         2 + axes, whole);
+}
+
+static Expr *cut_out(const OpsMake *m, const Phases *p, Expr *x, const int64_t *begin,
+                     const int64_t *end, const int64_t *steps)
+{
+    uint32_t rank = 2 + (uint32_t)p->axes;
+    Attr part[3] = {ops_attr_ints(m, "begin", rank, begin), ops_attr_ints(m, "end", rank, end),
+                    ops_attr_ints(m, "strides", rank, steps)};
+    return ops_call(m, "strided_slice", 1, &x, 3, part);
 }
 
 /* The phase of these elements of the result. */
-static Expr *phase_alone(const OpsMake *m, const Phases *p, const Call *call, const int64_t d[2])
+static Expr *phase_alone(const OpsMake *m, const Phases *p, const Call *call, const int64_t *d)
 {
-    static const int64_t turned[4] = {1, 0, 2, 3};
-    int64_t begin[4] = {0}, end[4] = {p->out, p->in, p->kernel[0], p->kernel[1]}, around[4],
-            taps[2];
-    int64_t steps[4] = {1, 1, p->step[0], p->step[1]};
+    static const int64_t turned[RANK_MOST] = {1, 0, 2, 3, 4};
+    int64_t begin[RANK_MOST] = {0}, end[RANK_MOST] = {p->out, p->in}, steps[RANK_MOST] = {1, 1};
+    int64_t around[2 * AXES_MOST], taps[AXES_MOST];
     if (!p->out_first) {
         end[0] = p->in;
         end[1] = p->out;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < p->axes; i++) {
         Phase f = phase_of(p, i, d[i]);
         begin[2 + i] = f.first;
+        end[2 + i] = p->kernel[i];
+        steps[2 + i] = p->step[i];
         taps[i] = f.taps;
         around[i] = f.before;
-        around[2 + i] = f.after;
+        around[p->axes + i] = f.after;
     }
-    Attr part[3] = {ops_attr_ints(m, "begin", 4, begin), ops_attr_ints(m, "end", 4, end),
-                    ops_attr_ints(m, "strides", 4, steps)};
-    Expr *w = ops_call(m, "strided_slice", 1, &call->args.at[1], 3, part);
-    for (int i = 0; i < 2; i++)
+    Expr *w = cut_out(m, p, call->args.at[1], begin, end, steps);
+    for (int i = 0; i < p->axes; i++)
         if (taps[i] > 1)
             w = reversed(m, w, 2 + i);
     if (!p->out_first)
-        w = with_ints(m, "transpose", w, "axes", 4, turned);
-    return plain(m, call->args.at[0], w, around, p->out, taps);
+        w = ops_call_ints(m, "transpose", w, "axes", 2 + (uint32_t)p->axes, turned);
+    return plain(m, p, call->args.at[0], w, around, p->out, taps);
 }
 
 /* The phases behind one another, as channels; they are put side by side of one tensor, for lanes that
@@ -216,11 +252,15 @@ static Expr *phase_alone(const OpsMake *m, const Phases *p, const Call *call, co
 static Expr *each_alone(const OpsMake *m, const Phases *p, const Call *call)
 {
     Expr *phase[ALONE_MOST];
-    uint32_t n = 0;
-    for (int64_t d = 0; d < p->step[0]; d++)
-        for (int64_t e = 0; e < p->step[1]; e++)
-            phase[n++] = phase_alone(m, p, call, (int64_t[]){d, e});
-    Expr *all = expr_tuple(m->arena, m->span, n, phase);
+    for (int64_t k = 0; k < p->count; k++) {
+        int64_t d[AXES_MOST], left = k;
+        for (int i = p->axes - 1; i >= 0; i--) {
+            d[i] = left % p->step[i];
+            left /= p->step[i];
+        }
+        phase[k] = phase_alone(m, p, call, d);
+    }
+    Expr *all = expr_tuple(m->arena, m->span, (uint32_t)p->count, phase);
     Attr axis = ops_attr_int("axis", 1);
     Expr *planes = ops_call(m, "concatenate", 1, &all, 1, &axis);
     return ops_call(m, "annotation.stop_fusion", 1, &planes, 0, NULL);
@@ -228,43 +268,46 @@ static Expr *each_alone(const OpsMake *m, const Phases *p, const Call *call)
 
 static Expr *side_by_side(const OpsMake *m, const Phases *p, Expr *y)
 {
-    static const int64_t inside[6] = {0, 1, 4, 2, 5, 3}, outside[6] = {0, 3, 4, 1, 5, 2};
-    const int64_t *order = p->alone ? outside : inside;
-    if (p->step[0] * p->step[1] == 1)
+    static const int64_t ones[RANK_MOST] = {1, 1, 1, 1, 1};
+    int64_t apart[APART_MOST] = {p->n}, order[APART_MOST] = {0}, whole[RANK_MOST] = {p->n, p->out};
+    int64_t begin[RANK_MOST] = {0}, end[RANK_MOST] = {p->n, p->out};
+    uint32_t axes = (uint32_t)p->axes;
+    bool all = true;
+    if (p->count == 1)
         return y;
-    int64_t apart[6] = {p->n, p->out, p->step[0], p->step[1], p->places[0], p->places[1]};
-    if (p->alone) {
-        apart[1] = p->step[0];
-        apart[2] = p->step[1];
-        apart[3] = p->out;
+    /* The phases stand behind their channel, or in front of it. */
+    int channel = p->alone ? 1 + p->axes : 1, phases = p->alone ? 1 : 2;
+    apart[channel] = p->out;
+    order[1] = channel;
+    for (int i = 0; i < p->axes; i++) {
+        apart[phases + i] = p->step[i];
+        apart[2 + p->axes + i] = p->places[i];
+        order[2 + 2 * i] = 2 + p->axes + i;
+        order[3 + 2 * i] = phases + i;
+        whole[2 + i] = p->places[i] * p->step[i];
+        begin[2 + i] = p->alone ? 0 : p->before[i];
+        end[2 + i] = begin[2 + i] + p->result[i];
+        all &= p->result[i] == whole[2 + i];
     }
-    int64_t whole[4] = {p->n, p->out, p->places[0] * p->step[0], p->places[1] * p->step[1]};
-    int64_t begin[4] = {0, 0, p->alone ? 0 : p->before[0], p->alone ? 0 : p->before[1]};
-    int64_t end[4] = {p->n, p->out, begin[2] + p->result[0], begin[3] + p->result[1]};
-    y = with_ints(m, "reshape", y, "newshape", 6, apart);
-    y = with_ints(m, "reshape", with_ints(m, "transpose", y, "axes", 6, order), "newshape", 4,
-                  whole);
-    if (p->result[0] == whole[2] && p->result[1] == whole[3])
-        return y;
-    static const int64_t ones[4] = {1, 1, 1, 1};
-    Attr cut[3] = {ops_attr_ints(m, "begin", 4, begin), ops_attr_ints(m, "end", 4, end),
-                   ops_attr_ints(m, "strides", 4, ones)};
-    return ops_call(m, "strided_slice", 1, &y, 3, cut);
+    y = ops_call_ints(m, "reshape", y, "newshape", 2 + 2 * axes, apart);
+    y = ops_call_ints(m, "reshape", ops_call_ints(m, "transpose", y, "axes", 2 + 2 * axes, order),
+                      "newshape", 2 + axes, whole);
+    return all ? y : cut_out(m, p, y, begin, end, ones);
 }
 
 static Expr *to_phases(Rewriter *rw, const Expr *old, Expr *now)
 {
-    const Op *op = expr_call_of_op(now);
-    Phases p;
+    Phases p = {.row = row_of(expr_call_of_op(now))};
     expr_keep_type(now, old);
-    if (!op || strcmp(op->name, "nn.conv2d_transpose") != 0 || !find_phases(expr_as_call(now), &p))
+    if (!p.row || !find_phases(expr_as_call(now), &p))
         return now;
     const Call *call = expr_as_call(now);
     OpsMake m = {rw->cx, &rw->module->arena, now->span};
     DType dtype = expr_tensor_type(call->args.at[0])->dtype;
-    Expr *y = p.alone ? each_alone(&m, &p, call)
-                      : plain(&m, call->args.at[0], phased_weight(&m, &p, call->args.at[1], dtype),
-                              p.around, p.out * p.step[0] * p.step[1], p.taps);
+    Expr *y = p.alone
+                  ? each_alone(&m, &p, call)
+                  : plain(&m, &p, call->args.at[0], phased_weight(&m, &p, call->args.at[1], dtype),
+                          p.around, p.out * p.count, p.taps);
     Expr *whole = side_by_side(&m, &p, y);
     return whole ? expr_type_ops(rw->cx, whole) : now;
 }

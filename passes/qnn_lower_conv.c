@@ -69,21 +69,13 @@ static bool conv_of(Lower *l, Conv *c)
 /* Zero points stand for 0 in the padding. */
 static Expr *padded(Lower *l, const Conv *c)
 {
-    Arena *arena = l->m.arena;
-    AttrValue *pairs = arena_alloc_must(arena, 4, sizeof *pairs);
-    if (!(c->before[0] | c->before[1] | c->after[0] | c->after[1]))
-        return c->x;
-    for (int64_t i = 0; i < 4; i++) {
-        int64_t k = i - (c->channel == 1 ? 2 : 1);
-        bool spatial = k == 0 || k == 1;
-        AttrValue *pair = arena_alloc_must(arena, 2, sizeof *pair);
-        pair[0] = (AttrValue){.kind = ATTR_INT, .i = spatial ? c->before[k] : 0};
-        pair[1] = (AttrValue){.kind = ATTR_INT, .i = spatial ? c->after[k] : 0};
-        pairs[i] = (AttrValue){.kind = ATTR_LIST, .list = {pair, 2}};
+    int64_t before[4] = {0}, after[4] = {0};
+    for (int k = 0; k < 2; k++) {
+        int axis = k + (c->channel == 1 ? 2 : 1);
+        before[axis] = c->before[k];
+        after[axis] = c->after[k];
     }
-    Attr attr = {.key = "pad_width", .value = {.kind = ATTR_LIST, .list = {pairs, 4}}};
-    Expr *args[2] = {c->x, c->zx};
-    return ops_call(&l->m, "nn.pad", 2, args, 1, &attr);
+    return ops_padded(&l->m, c->x, c->zx, 4, before, after);
 }
 
 static Expr *conv_first(Lower *l, const Conv *c)

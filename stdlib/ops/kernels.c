@@ -217,6 +217,26 @@ Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y)
     return ops_call(m, op, 2, args, 0, NULL);
 }
 
+Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
+                    const int64_t *v)
+{
+    Attr attr = ops_attr_ints(m, key, n, v);
+    return ops_call(m, op, 1, &x, 1, &attr);
+}
+
+Expr *ops_padded(const OpsMake *m, Expr *x, Expr *value, uint32_t rank, const int64_t *before,
+                 const int64_t *after)
+{
+    AttrValue *sides = arena_alloc_must(m->arena, rank, sizeof *sides);
+    bool any = false;
+    for (uint32_t i = 0; i < rank; i++) {
+        sides[i] = ops_attr_ints(m, "", 2, (int64_t[]){before[i], after[i]}).value;
+        any |= before[i] || after[i];
+    }
+    Attr attr = {.key = "pad_width", .value = {.kind = ATTR_LIST, .list = {sides, rank}}};
+    return any ? ops_call(m, "nn.pad", 2, (Expr *[]){x, value}, 1, &attr) : x;
+}
+
 Attr ops_attr_int(const char *key, int64_t v)
 {
     return (Attr){.key = key, .value = {.kind = ATTR_INT, .i = v}};

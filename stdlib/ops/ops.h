@@ -255,6 +255,12 @@ Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, 
                const Attr *attrs);
 Expr *ops_call1(const OpsMake *m, const char *op, Expr *x);
 Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y);
+/* The same with one attribute, a list of numbers. */
+Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
+                    const int64_t *v);
+/* x with so many elements of `value` in front of and behind each axis; x where there are none. */
+Expr *ops_padded(const OpsMake *m, Expr *x, Expr *value, uint32_t rank, const int64_t *before,
+                 const int64_t *after);
 Attr ops_attr_int(const char *key, int64_t v);
 Attr ops_attr_bool(const char *key, bool v);
 Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t *v);
