@@ -76,65 +76,114 @@ typedef struct Sort {
     Tensor *x, *values, *indices; /* of the results one may be NULL */
     Tensor *wide; /* x as float32 or float64, or as int64 or uint64 */
     int axis, bits; /* of a key */
-    int64_t k;
+    int64_t k, n, stride; /* of what is kept of a row, and of the row */
     bool ascend;
+    uint64_t *keys; /* of some rows, one behind the other */
+    Item *items; /* room for two rows */
 } Sort;
 
-/* The order of floats as an order of unsigned numbers: both zeros alike, NaN behind everything. */
-static uint64_t key_of_bits(const Sort *s, uint64_t bits, bool nan)
-{
-    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1);
-    uint64_t key = bits & top ? ~bits & all : bits | top;
-    return nan ? all : s->ascend ? key : ~key & all;
-}
+enum {
+    DIGIT = 8,
+    DIGITS = 1 << DIGIT,
+    SHORT_ROW = 128, /* up to which to count what is less is fastest */
+    SIDE = 16, /* neighbours that are looked at at once */
+    ROWS_MOST = 16,
+    PARTS_LEAST = SIDE,
+};
 
-/* The keys of the elements base + i*stride, i from 0 to n - 1. */
-static void keys_of(const Sort *s, int64_t base, int64_t stride, int64_t n, uint64_t *keys)
+/* The order of floats as an order of unsigned numbers: both zeros alike, NaN behind everything. */
+CLONES static void keys_of_floats(const float *x, int64_t n, uint32_t flip, uint64_t *keys)
 {
-    DType d = s->x->dtype;
-    const uint64_t *ints = (const uint64_t *)(const void *)s->wide->data + base;
-    const double *doubles = (const double *)(const void *)s->wide->data + base;
-    const float *floats = (const float *)(const void *)s->wide->data + base;
-    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1);
-    uint64_t flip = (dtype_is_signed(d) ? top : 0) ^ (s->ascend ? 0 : all);
-    for (int64_t i = 0; !dtype_is_float(d) && i < n; i++)
-        keys[i] = (ints[i * stride] & all) ^ flip;
-    for (int64_t i = 0; dtype_is_float(d) && s->bits == 64 && i < n; i++) {
-        double v = doubles[i * stride] + 0.0;
-        uint64_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        keys[i] = key_of_bits(s, bits, v != v);
-    }
-    for (int64_t i = 0; dtype_is_float(d) && s->bits == 32 && i < n; i++) {
-        float v = floats[i * stride] + 0.0f;
+    TE_EACH
+    {
+        float v = x[i] + 0.0f;
         uint32_t bits;
         memcpy(&bits, &v, sizeof bits);
-        keys[i] = key_of_bits(s, bits, v != v);
+        uint32_t key = bits ^ (0x80000000U | (0U - (bits >> 31))) ^ flip;
+        keys[i] = v != v ? UINT32_MAX : key;
     }
 }
 
-/* Merges neighbouring runs, which double; equal keys keep their order. The result is returned: one of the
- * two arrays. */
-static Item *merge_sort(Item *from, Item *to, int64_t n)
+CLONES static void keys_of_doubles(const double *x, int64_t n, uint64_t flip, uint64_t *keys)
 {
-    for (int64_t run = 1; run < n; run *= 2) {
-        for (int64_t low = 0; low < n; low += 2 * run) {
-            int64_t mid = low + run < n ? low + run : n,
-                    high = low + 2 * run < n ? low + 2 * run : n;
-            int64_t i = low, j = mid;
-            for (int64_t k = low; k < high; k++) {
-                bool left = i < mid && (j >= high || from[i].key <= from[j].key);
-                to[k] = left ? from[i++] : from[j++];
-            }
-        }
-        Item *t = from;
-        from = to;
-        to = t;
+    TE_EACH
+    {
+        double v = x[i] + 0.0;
+        uint64_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        uint64_t key = bits ^ ((uint64_t)1 << 63 | (0U - (bits >> 63))) ^ flip;
+        keys[i] = v != v ? UINT64_MAX : key;
     }
-    return from;
 }
 
-enum { DIGIT = 8, DIGITS = 1 << DIGIT, SHORT_ROW = 64, FEW = 32 };
+CLONES static void keys_of_ints(const uint64_t *x, int64_t n, uint64_t all, uint64_t flip,
+                                uint64_t *keys)
+{
+    TE_EACH keys[i] = (x[i] & all) ^ flip;
+}
+
+/* The keys of n elements side by side. */
+static void keys_of(const Sort *s, int64_t base, int64_t n, uint64_t *keys)
+{
+    DType d = s->x->dtype;
+    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1), flip = s->ascend ? 0 : all;
+    const void *x = s->wide->data + (size_t)base * dtype_size(s->wide->dtype);
+    if (!dtype_is_float(d))
+        keys_of_ints(x, n, all, flip ^ (dtype_is_signed(d) ? top : 0), keys);
+    else if (s->bits == 64)
+        keys_of_doubles(x, n, flip, keys);
+    else
+        keys_of_floats(x, n, (uint32_t)flip, keys);
+}
+
+/* The keys of so many rows whose first elements lie side by side. */
+static bool keys_of_rows(const Sort *s, int64_t base, int64_t rows)
+{
+    for (int64_t i = 0; s->stride == 1 && i < s->n; i += LIMIT_EVERY) {
+        if (limit_hit(s->limits))
+            return false;
+        keys_of(s, base + i, s->n - i < LIMIT_EVERY ? s->n - i : LIMIT_EVERY, s->keys + i);
+    }
+    for (int64_t i = 0; s->stride > 1 && i < s->n; i++) {
+        uint64_t side[ROWS_MOST];
+        if (limit_hit_at(s->limits, i))
+            return false;
+        keys_of(s, base + i * s->stride, rows, side);
+        for (int64_t r = 0; r < rows; r++)
+            s->keys[r * s->n + i] = side[r];
+    }
+    return true;
+}
+
+typedef uint64_t Lanes __attribute__((vector_size(64)));
+
+/* How many keys are less than each; n is a multiple of SIDE. */
+CLONES static void count_less(const uint64_t *keys, int64_t n, uint64_t *less)
+{
+    for (int64_t i = 0; i < n; i += SIDE) {
+        Lanes of[2], sum[2] = {{0}};
+        memcpy(of, keys + i, sizeof of);
+        for (int64_t k = 0; k < n; k++) {
+            sum[0] -= (Lanes)(keys[k] < of[0]);
+            sum[1] -= (Lanes)(keys[k] < of[1]);
+        }
+        memcpy(less + i, sum, sizeof sum);
+    }
+}
+
+/* Each item goes behind those that are less, and behind equal ones that were in front of it. */
+static Item *count_sort(const Item *from, Item *to, int64_t n)
+{
+    uint64_t keys[SHORT_ROW], less[SHORT_ROW];
+    uint8_t equal[SHORT_ROW] = {0};
+    int64_t whole = (n + SIDE - 1) / SIDE * SIDE; /* vectors */
+    for (int64_t i = 0; i < whole; i++)
+        keys[i] = i < n ? from[i].key : UINT64_MAX;
+    count_less(keys, whole, less);
+    for (int64_t i = 0; i < n; i++)
+        to[less[i] + equal[less[i]]++] = from[i];
+    return to;
+}
 
 /* By one digit after the other, the lowest first; what is equal keeps its order. Digits that all keys share are
  * left out. NULL when a limit was hit. */
@@ -166,136 +215,117 @@ static Item *radix_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
     return from;
 }
 
-/* Puts an item in its place among the `have` least, of which there are at most k; how many there are then. */
-static int64_t keep(Item *best, int64_t have, int64_t k, Item item)
+/* The result is one of the two arrays; NULL when a limit was hit. */
+static Item *sorted(const Sort *s, Item *from, Item *to, int64_t n)
 {
-    int64_t at = have < k ? have++ : have - 1;
-    for (; at > 0 && best[at - 1].key > item.key; at--)
-        best[at] = best[at - 1];
-    best[at] = item;
-    return have;
+    return n <= SHORT_ROW ? count_sort(from, to, n) : radix_sort(s->limits, from, to, n, s->bits);
 }
 
-enum { KEYS = 256 };
+/* ---- the least of many --------------------------------------------------------------------------- */
 
-/* Neighbours that are looked at at once: no fewer than what is kept. */
-enum { SIDE = FEW };
-
-/* A number that k elements at least reach, times `sign`: of the greatest in each of some parts the k-th. -INFINITY says nothing. */
-CLONES static float reached(const float *x, int64_t n, float sign, int64_t k)
+/* Into `least` what is less, element by element of each part. */
+CLONES static void fold_parts(const uint64_t *keys, int64_t n, uint64_t *least, int64_t parts)
 {
-    float most[SIDE], least = INFINITY;
-    for (int j = 0; j < SIDE; j++)
-        most[j] = -INFINITY;
-    for (int64_t i = 0; i + SIDE <= n; i += SIDE)
-        for (int j = 0; j < SIDE; j++)
-            most[j] = sign * x[i + j] > most[j] ? sign * x[i + j] : most[j];
-    for (int i = 0; i < SIDE; i++) {
-        int greater = 0;
-        for (int j = 0; j < SIDE; j++)
-            greater += most[j] > most[i];
-        least = greater < k && most[i] < least ? most[i] : least;
+    for (int64_t i = 0; i < n; i += parts) {
+        int64_t m = n - i < parts ? n - i : parts;
+        for (int64_t j = 0; j < m; j++)
+            least[j] = keys[i + j] < least[j] ? keys[i + j] : least[j];
     }
-    return least;
 }
 
-/* The first of the neighbours from i on of which any reaches the number; n: there are none. */
-CLONES static int64_t next_reaching(const float *x, int64_t i, int64_t n, float sign,
-                                       float number)
+/* A number that k keys at least do not exceed, and few more: of the least in each of some parts the k-th. */
+static bool bound_of(const Sort *s, const uint64_t *keys, uint64_t *bound)
 {
-    int any = 0;
+    int64_t parts = PARTS_LEAST, n = s->n;
+    while (parts < 2 * s->k)
+        parts *= 2;
+    uint64_t *least = (uint64_t *)(void *)(s->items + n);
+    memset(least, 0xff, (size_t)parts * sizeof *least);
+    int64_t step = parts < LIMIT_EVERY ? LIMIT_EVERY : parts;
+    for (int64_t i = 0; i < n; i += step) {
+        if (limit_hit(s->limits))
+            return false;
+        fold_parts(keys + i, n - i < step ? n - i : step, least, parts);
+    }
+    for (int64_t i = 0; i < parts; i++)
+        s->items[i] = (Item){least[i], i};
+    const Item *order = sorted(s, s->items, s->items + parts, parts);
+    if (order)
+        *bound = order[s->k - 1].key;
+    return order != NULL;
+}
+
+/* The first of the neighbours from i on of which any is within the bound; n: there are none. */
+CLONES static int64_t next_within(const uint64_t *keys, int64_t i, int64_t n, uint64_t bound)
+{
+    uint64_t any = 0;
     for (; i + SIDE <= n; i += SIDE) {
         for (int j = 0; j < SIDE; j++)
-            any |= sign * x[i + j] >= number;
+            any |= keys[i + j] <= bound;
         if (any)
             return i;
     }
     for (int64_t j = i; j < n; j++)
-        any |= sign * x[j] >= number;
+        any |= keys[j] <= bound;
     return any ? i : n;
 }
 
-/* The few least of a row of floats that reach the number, in order. */
-static bool take_reaching(const Sort *s, Item *items, int64_t base, int64_t n, float number)
+/* The items within the bound, in their order; how many, or -1. */
+static int64_t take_within(const Sort *s, const uint64_t *keys, uint64_t bound)
 {
-    const float *x = (const float *)(const void *)s->wide->data + base;
-    float sign = s->ascend ? -1 : 1;
-    int64_t have = 0;
-    for (int64_t i = 0; i < n;) {
-        if (limit_hit_at(s->limits, i))
-            return false;
-        int64_t end = i - i % LIMIT_EVERY + LIMIT_EVERY;
-        end = end < n ? end : n;
-        i = next_reaching(x, i, end, sign, number);
-        for (int64_t stop = i + SIDE < end ? i + SIDE : end; i < stop; i++) {
-            Item item = {.at = i};
-            if (!(sign * x[i] >= number))
-                continue;
-            keys_of(s, base + i, 1, 1, &item.key);
-            if (have == s->k && item.key >= items[have - 1].key)
-                continue;
-            have = keep(items, have, s->k, item);
-            number = have == s->k ? sign * x[items[have - 1].at] : number;
-        }
+    int64_t have = 0, n = s->n;
+    for (int64_t from = 0; from < n; from += LIMIT_EVERY) {
+        int64_t end = n - from < LIMIT_EVERY ? n : from + LIMIT_EVERY;
+        if (limit_hit(s->limits))
+            return -1;
+        for (int64_t i = next_within(keys, from, end, bound); i < end;
+             i = next_within(keys, i, end, bound))
+            for (int64_t stop = end - i < SIDE ? end : i + SIDE; i < stop; i++) {
+                s->items[have] = (Item){keys[i], i};
+                have += keys[i] <= bound;
+            }
     }
-    return true;
+    return have;
 }
 
-/* The items of a row, or of a short result the few least in order. */
-static bool take_items(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride,
-                       bool few)
+/* The items of a row in order, or those of them that are kept and perhaps more. */
+static Item *in_order(const Sort *s, const uint64_t *keys)
 {
-    uint64_t keys[KEYS], worst = UINT64_MAX;
-    int64_t have = 0;
-    for (int64_t i = 0; i < n; i += KEYS) {
-        int64_t m = n - i < KEYS ? n - i : KEYS;
-        if (limit_hit_at(s->limits, i))
-            return false;
-        keys_of(s, base + i * stride, stride, m, keys);
-        for (int64_t j = 0; !few && j < m; j++)
-            items[i + j] = (Item){keys[j], i + j};
-        for (int64_t j = 0; few && j < m; j++) {
-            if (have == s->k && keys[j] >= worst)
-                continue;
-            have = keep(items, have, s->k, (Item){keys[j], i + j});
-            worst = items[have - 1].key;
-        }
+    int64_t n = s->n, m = 0;
+    uint64_t bound;
+    if (n >= 4 * PARTS_LEAST && s->k <= n / 8) {
+        m = bound_of(s, keys, &bound) ? take_within(s, keys, bound) : -1;
+        return m < 0 ? NULL : sorted(s, s->items, s->items + n, m);
     }
-    return true;
+    for (; m < n; m++)
+        s->items[m] = (Item){keys[m], m};
+    return sorted(s, s->items, s->items + n, n);
 }
 
-static Item *in_order(const Sort *s, Item *items, int64_t base, int64_t n, int64_t stride)
+static void copy_element(char *to, const char *from, size_t size)
 {
-    bool few = s->k <= FEW && s->k < n / 4;
-    float number = -INFINITY;
-    if (few && stride == 1 && n >= 4 * SIDE && dtype_is_float(s->x->dtype) && s->bits == 32)
-        number = reached((const float *)(const void *)s->wide->data + base,
-                         n < LIMIT_EVERY ? n : LIMIT_EVERY, s->ascend ? -1 : 1, s->k);
-    bool good = number > -INFINITY ? take_reaching(s, items, base, n, number)
-                                   : take_items(s, items, base, n, stride, few);
-    if (!good)
-        return NULL;
-    if (few)
-        return items;
-    return n < SHORT_ROW ? merge_sort(items, items + n, n)
-                         : radix_sort(s->limits, items, items + n, n, s->bits);
+    if (size == 4)
+        memcpy(to, from, 4);
+    else
+        memcpy(to, from, size);
 }
 
-static bool sort_row(const Sort *s, Item *items, int64_t outer, int64_t inner)
+static bool sort_row(const Sort *s, const uint64_t *keys, int64_t base, int64_t to)
 {
-    int64_t n = s->x->shape[s->axis], stride = kernel_span(s->x, s->axis + 1, s->x->rank);
-    int64_t base = outer * n * stride + inner, to = outer * s->k * stride + inner;
     size_t size = dtype_size(s->x->dtype);
-    items = in_order(s, items, base, n, stride);
+    const Item *items = in_order(s, keys);
     DTypeId id = s->indices ? dtype_id(s->indices->dtype) : DT_INT64;
     for (int64_t i = 0; items && i < s->k; i++) {
         if (limit_hit_at(s->limits, i))
             return false;
-        int64_t from = base + items[i].at * stride, at = to + i * stride;
+        int64_t from = base + items[i].at * s->stride, at = to + i * s->stride;
         if (s->values)
-            memcpy(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size, size);
+            copy_element(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size,
+                         size);
         if (s->indices && id == DT_INT32)
             ((int32_t *)(void *)s->indices->data)[at] = (int32_t)items[i].at;
+        else if (s->indices && id == DT_INT64)
+            ((int64_t *)(void *)s->indices->data)[at] = items[i].at;
         else if (s->indices)
             te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size,
                          &items[i].at, 1);
@@ -308,23 +338,45 @@ static Tensor *widened(OpCall *c, Tensor *x)
     DTypeId to = dtype_is_float(x->dtype)    ? x->dtype.bits == 64 ? DT_FLOAT64 : DT_FLOAT32
                  : dtype_is_signed(x->dtype) ? DT_INT64
                                              : DT_UINT64;
-    return kernel_cast(c, tensor_retain(x), dtype_of(to));
+    tensor_retain(x);
+    return dtype_id(x->dtype) == to ? x : kernel_cast(c, x, dtype_of(to));
+}
+
+/* Rows whose elements lie apart are read some at a time. */
+static bool sort_rows(const Sort *s, int64_t outer, int64_t most)
+{
+    int64_t n = s->n, inner = s->stride;
+    for (int64_t i = 0; i < outer; i++)
+        for (int64_t j = 0; j < inner; j += most) {
+            int64_t base = i * n * inner + j, to = i * s->k * inner + j;
+            int64_t rows = inner - j < most ? inner - j : most;
+            if (!keys_of_rows(s, base, rows))
+                return false;
+            for (int64_t r = 0; r < rows; r++)
+                if (limit_hit(s->limits) || !sort_row(s, s->keys + r * n, base + r, to + r))
+                    return false;
+        }
+    return true;
 }
 
 static bool sort_run(OpCall *c, Sort *s)
 {
-    int64_t n = s->x->shape[s->axis], inner = kernel_span(s->x, s->axis + 1, s->x->rank);
     int64_t outer = kernel_span(s->x, 0, s->axis);
-    size_t bytes;
-    if (!size_mul((size_t)n + 1, 2 * sizeof(Item), &bytes) || !limit_charge(&c->cx->limits, bytes))
+    s->n = s->x->shape[s->axis];
+    s->stride = kernel_span(s->x, s->axis + 1, s->x->rank);
+    int64_t rows = s->stride > 1 && s->n <= LIMIT_EVERY ? ROWS_MOST : 1;
+    size_t keys = (size_t)rows * sizeof *s->keys, bytes;
+    if (!size_mul((size_t)s->n + 1, 2 * sizeof(Item) + keys, &bytes) ||
+        !limit_charge(&c->cx->limits, bytes))
         return false;
-    Item *items = memory_alloc(bytes);
+    s->items = memory_alloc(bytes);
     s->wide = widened(c, s->x);
-    bool good = s->wide && (items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
-    for (int64_t i = 0; good && i < outer * inner; i++) {
-        good = sort_row(s, items, i / inner, i % inner) && !limit_hit(&c->cx->limits);
+    bool good = s->wide && (s->items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
+    if (good) {
+        s->keys = (uint64_t *)(void *)(s->items + 2 * (s->n + 1));
+        good = sort_rows(s, outer, rows);
     }
-    free(items);
+    free(s->items);
     tensor_release(s->wide);
     limit_release(&c->cx->limits, bytes);
     return good;
