@@ -396,6 +396,12 @@ static void find_write(void *data, NestNode *node)
     t->writes |= node->kind != NEST_LOOP && node->kind != NEST_IF_NAN && node->buffer == t->buffer;
 }
 
+/* As many columns as lanes, none of them partly there. */
+static bool is_square(const NestNode *lanes, const NestNode *columns)
+{
+    return lanes->lanes >= 8 && lanes->extent == lanes->lanes && columns->extent == lanes->lanes;
+}
+
 /* The unrolled loop along which scattered lanes lie side by side: its turns read the columns of one tile. 0: there is none. */
 static int column_level(Emit *e, int buffer, const NestLinear *l)
 {
@@ -407,8 +413,9 @@ static int column_level(Emit *e, int buffer, const NestLinear *l)
         if (by == 0)
             continue;
         const NestNode *lanes = e->level[e->vector].node;
+        size_t size = dtype_size(e->n->buffers.at[buffer].dtype);
         if (by != 1 || node->extent < COLUMNS_LEAST || node->extent > 16 || lanes->lanes < 4 ||
-            lanes->lanes > 16 || dtype_size(e->n->buffers.at[buffer].dtype) != 4)
+            lanes->lanes > 16 || size > 4 || (size < 4 && !is_square(lanes, node)))
             return 0;
         Touch t = {.buffer = buffer};
         nest_each((NestNode *)(uintptr_t)node, find_write, &t);
@@ -536,23 +543,35 @@ static void turn_columns(Emit *e, DType dtype, Ssa at, int64_t stride, int64_t e
     turn_tile(g, v, (unsigned)vector->lanes, out);
 }
 
+/* The rows of a square, from the place of the first lane in the turn that is made; elements are turned as words of 32 bits. */
+static void turn_rows(Emit *e, DType dtype, Ssa at, int64_t stride, const EmitLevel *columns,
+                      Ssa *out)
+{
+    Gen *g = e->g;
+    unsigned n = (unsigned)columns->node->extent, size = (unsigned)dtype_size(dtype);
+    LLVMTypeRef element = gen_stored(g, dtype), words = LLVMVectorType(g->i32, n);
+    LLVMTypeRef bits = LLVMVectorType(LLVMIntTypeInContext(g->c, 8 * size), n);
+    Ssa rows[16];
+    for (unsigned i = 0; i < n; i++) {
+        Ssa by = gen_int(g->i64, (int64_t)i * stride - columns->number);
+        Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
+        rows[i] = LLVMBuildLoad2(g->b, size < 4 ? bits : LLVMVectorType(element, n), from, "");
+        LLVMSetAlignment(rows[i], size);
+        rows[i] = size < 4 ? LLVMBuildZExt(g->b, rows[i], words, "") : rows[i];
+    }
+    turn_square(g, rows, n, out);
+    for (unsigned i = 0; i < n && size < 4; i++)
+        out[i] = LLVMBuildBitCast(g->b, LLVMBuildTrunc(g->b, out[i], bits, ""),
+                                  LLVMVectorType(element, n), "");
+}
+
 /* All of a tile's columns, from the place of the first lane in the turn that is made. */
 static Ssa *turned_tile(Emit *e, DType dtype, Ssa at, int64_t stride, const EmitLevel *columns)
 {
     Gen *g = e->g;
     Ssa *out = arena_alloc_must(g->arena, 16, sizeof *out);
-    const NestNode *vector = e->level[e->vector].node;
-    unsigned n = (unsigned)vector->lanes;
-    if (n >= 8 && vector->extent == vector->lanes && columns->node->extent == vector->lanes) {
-        LLVMTypeRef element = gen_stored(g, dtype), row = LLVMVectorType(element, n);
-        Ssa rows[16];
-        for (unsigned i = 0; i < n; i++) {
-            Ssa by = gen_int(g->i64, (int64_t)i * stride - columns->number);
-            Ssa from = LLVMBuildGEP2(g->b, element, at, &by, 1, "");
-            rows[i] = LLVMBuildLoad2(g->b, row, from, "");
-            LLVMSetAlignment(rows[i], (unsigned)dtype_size(dtype));
-        }
-        turn_square(g, rows, n, out);
+    if (is_square(e->level[e->vector].node, columns->node)) {
+        turn_rows(e, dtype, at, stride, columns, out);
         return out;
     }
     for (int64_t c = 0; c < columns->node->extent; c += 4) {

@@ -109,9 +109,24 @@ static RelResult rel_scatter(Rel *r)
     return rel_set_output(r, t);
 }
 
+static void scatter_words(const Scatter *s, size_t size, int64_t from, int64_t n,
+                          const int64_t *places)
+{
+    const char *with = s->updates->data + (size_t)from * size;
+    for (int64_t i = 0; i < n && size == 4; i++)
+        memcpy(s->out->data + 4 * places[i], with + 4 * i, 4);
+    for (int64_t i = 0; i < n && size == 8; i++)
+        memcpy(s->out->data + 8 * places[i], with + 8 * i, 8);
+}
+
 static bool scatter_some(void *data, int64_t from, int64_t n, const int64_t *places)
 {
     const Scatter *s = data;
+    size_t size = dtype_size(s->out->dtype);
+    if (s->replaces && (size == 4 || size == 8)) {
+        scatter_words(s, size, from, n, places);
+        return true;
+    }
     float *to = (float *)(void *)s->out->data;
     const float *with = (const float *)(const void *)s->updates->data + from;
     /* The commonest: the gradient of what was gathered. */
