@@ -66,6 +66,9 @@ static TeTensor tensor_of(const TeProgram *p, int id)
     return (TeTensor){.id = id, .dtype = s->dtype, .rank = s->rank, .shape = s->shape};
 }
 
+/* A row is an image of one row. */
+static const ConvAxis one_row = {1, 1, 1, 1, 1, 0};
+
 bool is_float32(DType t)
 {
     return t.code == DTYPE_CODE_FLOAT && t.bits == 32;
@@ -164,8 +167,7 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     out->groups = a.group < 0 ? 1 : s->shape[a.group];
     out->oc = s->shape[a.oc];
     out->ic = s->reduced[0];
-    /* A row is an image of one row. */
-    out->y = (ConvAxis){1, 1, 1, 1, 1, 0};
+    out->y = one_row;
     bool ok = is_channel(s, x->index[0], -1, a.n) && is_channel(s, x->index[1], a.group, a.ic) &&
               in.shape[0] == out->n && in.shape[1] == out->ic * out->groups &&
               (a.y < 0 || axis_of(s, x->index[2], in.shape[2], a.y, a.tap_y, &out->y)) &&
@@ -181,24 +183,27 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
     const Te *x = s->body;
     bool folds = s->reduce == TE_SUM || s->reduce == TE_REDUCE_MAX || s->reduce == TE_REDUCE_MIN;
     int rank = s->rank;
-    if (!folds || (rank != 4 && rank != 5) || s->n_reduced != 2 || x->kind != TE_NODE_LOAD ||
+    int axes = rank == 3 ? 1 : 2;
+    if (!folds || rank < 3 || rank > 5 || s->n_reduced != axes || x->kind != TE_NODE_LOAD ||
         x->n != rank || !is_float32(s->dtype) || !is_float32(x->dtype) ||
         (x->otherwise && x->otherwise->kind != TE_NODE_CONST))
         return false;
     TeTensor in = tensor_of(p, x->tensor);
     *out = (Conv){.stage = stage, .data = in.id, .weight = -1, .fold = s->reduce};
     out->dtype = out->of_data = s->dtype;
-    out->rank = 4;
+    out->rank = rank == 3 ? 3 : 4;
     out->outside = x->otherwise;
     out->n = s->shape[0];
     out->in_block = out->out_block = rank == 5 ? s->shape[4] : 1;
     out->groups = s->shape[1] * out->out_block;
     out->ic = out->oc = 1;
+    out->y = one_row;
+    int last = rank == 3 ? 2 : 3;
     bool ok = is_channel(s, x->index[0], -1, 0) && is_channel(s, x->index[1], -1, 1) &&
-              (rank == 4 || is_channel(s, x->index[4], -1, 4)) && in.shape[0] == out->n &&
-              in.shape[1] == s->shape[1] && (rank == 4 || in.shape[4] == s->shape[4]) &&
-              axis_of(s, x->index[2], in.shape[2], 2, rank, &out->y) &&
-              axis_of(s, x->index[3], in.shape[3], 3, rank + 1, &out->x);
+              (rank < 5 || is_channel(s, x->index[4], -1, 4)) && in.shape[0] == out->n &&
+              in.shape[1] == s->shape[1] && (rank < 5 || in.shape[4] == s->shape[4]) &&
+              (rank == 3 || axis_of(s, x->index[2], in.shape[2], 2, rank, &out->y)) &&
+              axis_of(s, x->index[last], in.shape[last], last, rank + axes - 1, &out->x);
     return ok && out->n * out->groups * out->y.out * out->x.out * out->y.taps * out->x.taps > 0;
 }
 
