@@ -319,10 +319,17 @@ bool total_of(Totality *t, const Expr *e)
  * choice takes LLVM time beyond all proportion. */
 #define TENSORS_MOST 64
 
+/* The checker knows no values: a shape that it found needs none. */
+static bool is_shape_known(const Call *call, const Op *op)
+{
+    return !(op->flags & OP_SHAPE_FROM_DATA) ||
+           (call->base.type && type_is_static(call->base.type));
+}
+
 bool call_has_elements(const Call *call)
 {
     const Op *op = expr_call_of_op(&call->base);
-    if (!op || !op->compute || op->flags & (OP_STATEFUL | OP_SHAPE_FROM_DATA))
+    if (!op || !op->compute || op->flags & OP_STATEFUL || !is_shape_known(call, op))
         return false;
     uint32_t n = 0;
     for (uint32_t i = 0; i < call->args.n; i++) {
