@@ -121,6 +121,17 @@ static void add_number(Emit *e, EmitApart *a, Number number)
         a->numbers.at[i].most = number.most;
 }
 
+/* Whether another loop turns in it: then its own steps are added seldom, and as well from a register as from the code. */
+static bool turns_inside(const NestNode *loop)
+{
+    bool turns = false;
+    for (size_t i = 0; i < loop->body.n && !turns; i++) {
+        const NestNode *node = loop->body.at[i];
+        turns = node->kind == NEST_LOOP && (!emit_is_straight(node) || turns_inside(node));
+    }
+    return turns;
+}
+
 /* The number that is the step of a loop inside; false: a constant is, or the loop is one of vectors. */
 static bool step_of(const Emit *e, size_t place, int buffer, const NestNode *loop, int64_t by,
                     Number *out)
@@ -131,7 +142,8 @@ static bool step_of(const Emit *e, size_t place, int buffer, const NestNode *loo
                     .var = loop->var,
                     .value = bytes_of(e, buffer, by),
                     .most = unrolled ? loop->extent : 2};
-    return loop->way != NEST_VECTOR && !is_small(out->value, STEP_SMALL) &&
+    int64_t most = unrolled || !turns_inside(loop) ? STEP_SMALL : 0;
+    return loop->way != NEST_VECTOR && !is_small(out->value, most) &&
            !(unrolled && loop->extent > TURNS_MOST);
 }
 

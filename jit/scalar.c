@@ -433,12 +433,21 @@ static Ssa safe_divisor(const Lanes *l, DType t, Ssa y, Ssa *minus_one)
     return LLVMBuildSelect(b, *minus_one, one, y, "");
 }
 
+static bool is_power_of_two(const Lanes *l, Ssa y, int64_t *out)
+{
+    return constant_int(l, y, out) && *out > 0 && (*out & (*out - 1)) == 0;
+}
+
 static Ssa int_divide(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
     LLVMBuilderRef b = l->g->b;
     bool is_signed = dtype_is_signed(t), rest = op == TE_MOD || op == TE_FLOORMOD;
-    Ssa minus_one, d = safe_divisor(l, t, y, &minus_one), q = NULL, r = NULL;
     bool floors = is_signed && (op == TE_FLOORDIV || op == TE_FLOORMOD);
+    int64_t known;
+    if (floors && is_power_of_two(l, y, &known))
+        return rest ? LLVMBuildAnd(b, x, same_int(l, t, known - 1), "")
+                    : LLVMBuildAShr(b, x, same_int(l, t, __builtin_ctzll((uint64_t)known)), "");
+    Ssa minus_one, d = safe_divisor(l, t, y, &minus_one), q = NULL, r = NULL;
     if (!rest || floors)
         q = is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
     if (rest || floors)
