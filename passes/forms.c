@@ -265,8 +265,14 @@ static bool is_data(Forms *f, const Call *form, const Type *t, Span at, const ch
         diag_label(d, con->span, "`%s` holds a function or a reference", con->name->text);
     if (at.from != form->base.span.from)
         diag_label(d, form->base.span, "asked for here");
-    diag_help(d, "a literal may use functions from outside: `%s(fn (%%x: float32) { %%f(%%x) })`",
-              expr_call_of_op(&form->base)->name);
+    if (type_find(t)->kind == TYPE_REF)
+        diag_help(
+            d,
+            "take and give what the reference holds; the function may make references of its own");
+    else
+        diag_help(d,
+                  "a literal may use functions from outside: `%s(fn (%%x: float32) { %%f(%%x) })`",
+                  expr_call_of_op(&form->base)->name);
     return false;
 }
 
@@ -303,7 +309,12 @@ static bool has_ones(Forms *f, const Call *form, const Function *fn)
         "`%s` differentiates a tensor of floating numbers, and the result of this function is `%s`",
         op->name, type_str(f->cx, t));
     diag_label(d, fn->body->span, "the result");
-    diag_help(d, "`vjp` takes functions with any result");
+    if (t->kind == TYPE_TUPLE)
+        diag_help(d,
+                  "`%s(fn (…) { %%f(…).0 })` takes a field of it, `vjp` functions with any result",
+                  op->name);
+    else
+        diag_help(d, "`vjp` takes functions with any result");
     return false;
 }
 

@@ -18,8 +18,13 @@ static const Type *form_function(Rel *r)
                       ? "`%s` takes a function of known types, and this one is polymorphic: `%s`"
                       : "`%s` takes a function, and this is `%s`",
                   r->op->name, type_str(r->cx, f));
-    diag_help(d, "`%s(@f)` takes a definition, `%s(fn (%%x: float32) { … })` a literal",
-              r->op->name, r->op->name);
+    const char *more = r->op->attrs ? ", …" : "";
+    if (f->kind == TYPE_FUNC)
+        diag_help(d, "a literal that calls it says at which types: `%s(fn (%%x: float32) { … }%s)`",
+                  r->op->name, more);
+    else
+        diag_help(d, "`%s(@f%s)` takes a definition, `%s(fn (%%x: float32) { … }%s)` a literal",
+                  r->op->name, more, r->op->name, more);
     r->failed = true;
     return NULL;
 }
