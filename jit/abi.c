@@ -73,23 +73,29 @@ static void abi_apply(JitState *s, Object *fn, uint32_t n, const Value *args, Va
 /* A module is compiled in the midst of a run: that needs more room than a frame. */
 #define ROOM_TO_COMPILE ((ptrdiff_t)4 << 20)
 
-static void *late(JitState *s, Unit *u, Instance *in, LateWish wish)
+/* Whether code may be made for the unit now; what says no has failed. */
+static bool may_compile(JitState *s, Unit *u)
 {
     const char *here = __builtin_frame_address(0);
     const Jit *jit = s->jit;
     bool there = jit->stack && here >= jit->stack && here < jit->stack + jit->stack_size;
     abi_home(s);
     if (s->failed)
-        return NULL;
+        return false;
     if (there && here - jit->stack < ROOM_TO_COMPILE)
         abi_too_deep(s, 0, 0, 0);
-    else {
-        void *code = unit_late(u, in, wish);
-        if (code || wish.shapes)
-            return code;
-    }
+    else if (unit_wake(u))
+        return true;
     fails(s);
-    return NULL;
+    return false;
+}
+
+static void *late(JitState *s, Unit *u, LateWish wish)
+{
+    void *code = may_compile(s, u) ? unit_late(u, wish) : NULL;
+    if (!code && !s->failed && !wish.shapes)
+        fails(s);
+    return code;
 }
 
 static bool shape_fits(const Type *t, const Value *v)
@@ -110,7 +116,7 @@ static void *find_variant(const VariantSite *site, const Value *args)
 {
     for (uint32_t i = 0; i < site->n; i++) {
         bool fits = true;
-        for (uint32_t k = 0; k < site->in->n && fits; k++)
+        for (uint32_t k = 0; k < site->n_args && fits; k++)
             fits = shape_fits(site->variants[i].shapes[k], &args[k]);
         if (fits)
             return site->variants[i].code;
@@ -118,18 +124,28 @@ static void *find_variant(const VariantSite *site, const Value *args)
     return NULL;
 }
 
+static void *generic_variant(JitState *s, VariantSite *site)
+{
+    if (!site->generic)
+        late(s, site->unit, (LateWish){.kind = LATE_GENERIC, .number = site->number});
+    return site->generic;
+}
+
 static void *new_variant(JitState *s, VariantSite *site, const Value *args)
 {
+    if (!may_compile(s, site->unit))
+        return NULL;
     Instance *in = site->in;
     const Type **shapes = arena_new_array(&site->unit->arena, const Type *, in->n + 1);
     for (uint32_t i = 0; i < in->n; i++)
         shapes[i] = shapes_of_value(s->jit->cx, in->params[i], args[i]);
-    void *code = late(s, site->unit, in, (LateWish){.shapes = shapes});
-    if (!code && !s->failed && s->jit->cx->limits.hit == LIMIT_NONE)
-        code = site->generic =
-            site->generic ? site->generic : late(s, site->unit, in, (LateWish){0});
-    if (code)
-        site->variants[site->n++] = (Variant){shapes, code};
+    LateWish wish = {.kind = LATE_SHAPES, .number = site->number, .shapes = shapes};
+    void *code = late(s, site->unit, wish);
+    if (!code && !s->failed && s->jit->cx->limits.hit == LIMIT_NONE) {
+        code = generic_variant(s, site);
+        if (code)
+            late_made(site->unit, wish, code);
+    }
     return code;
 }
 
@@ -139,17 +155,13 @@ static void *abi_variant(JitState *s, VariantSite *site, const Value *args)
     void *code = find_variant(site, args);
     if (code)
         return code;
-    if (site->n < VARIANTS_MOST)
-        return new_variant(s, site, args);
-    if (!site->generic)
-        site->generic = late(s, site->unit, site->in, (LateWish){0});
-    return site->generic;
+    return site->n < VARIANTS_MOST ? new_variant(s, site, args) : generic_variant(s, site);
 }
 
 static void *abi_late(JitState *s, LateSite *site)
 {
     if (!site->code)
-        site->code = late(s, site->unit, site->in, (LateWish){0});
+        late(s, site->unit, (LateWish){.kind = LATE_SITE, .number = site->number});
     return site->code;
 }
 
@@ -160,14 +172,9 @@ static void *abi_instantiate(JitState *s, Object *fn, const Type *type)
         return NULL;
     FunctionInfo *info = (FunctionInfo *)(uintptr_t)object_info(fn);
     void *code = ptrmap_find(&info->at, type);
-    if (code)
-        return code;
-    code = late(s, info->unit, info->in, (LateWish){.type = type});
-    if (code) {
-        vec_push(&info->unit->types, &info->unit->arena, type);
-        ptrmap_put(&info->at, type, code);
-    }
-    return code;
+    return code ? code
+                : late(s, info->unit,
+                       (LateWish){.kind = LATE_TYPE, .number = info->number, .type = type});
 }
 
 /* One reference is given up. */

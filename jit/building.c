@@ -131,10 +131,11 @@ Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, uns
 }
 
 static const char *const import_words[] = {
-    [IMPORT_HERE] = "here",       [IMPORT_FORM] = "form",       [IMPORT_UNIT] = "unit",
-    [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure", [IMPORT_TENSOR] = "constant",
-    [IMPORT_PACKED] = "packed",   [IMPORT_SITE] = "site",       [IMPORT_SOURCE] = "source",
-    [IMPORT_RUN] = "run",
+    [IMPORT_HERE] = "here",       [IMPORT_FORM] = "form",         [IMPORT_UNIT] = "unit",
+    [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure",   [IMPORT_TENSOR] = "constant",
+    [IMPORT_PACKED] = "packed",   [IMPORT_SITE] = "site",         [IMPORT_SOURCE] = "source",
+    [IMPORT_RUN] = "run",         [IMPORT_TYPE] = "type",         [IMPORT_INFO] = "info",
+    [IMPORT_LATE] = "late",       [IMPORT_VARIANTS] = "variants",
 };
 
 /* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
@@ -147,19 +148,23 @@ static const void *import_key(ImportKind kind, const void *at)
     return kind == IMPORT_NULLARY ? (const void *)((const Constructor *)at)->info->nullary : at;
 }
 
-static const void *import_address(Gen *g, ImportKind kind, const void *at)
+const void *import_address(Jit *jit, ImportKind kind, const void *at)
 {
     switch (kind) {
     case IMPORT_FORM: return ((const FormUse *)at)->form;
     case IMPORT_UNIT: return value_unit().object;
     case IMPORT_NULLARY: return ((const Constructor *)at)->info->nullary;
-    case IMPORT_CLOSURE: return closure_info(g->jit, at);
+    case IMPORT_CLOSURE: return closure_info(jit, at);
     case IMPORT_PACKED: return ((const Tensor *)at)->data;
     case IMPORT_HERE:
     case IMPORT_SITE:
     case IMPORT_TENSOR:
     case IMPORT_SOURCE:
-    case IMPORT_RUN: return at;
+    case IMPORT_RUN:
+    case IMPORT_TYPE:
+    case IMPORT_INFO:
+    case IMPORT_LATE:
+    case IMPORT_VARIANTS: return at;
     case IMPORT_NOTHING: break;
     }
     return NULL;
@@ -183,7 +188,7 @@ Ssa gen_outside(Gen *g, ImportKind kind, const void *at)
         return v;
     char name[48];
     snprintf(name, sizeof name, IMPORT_PREFIX "%zu.%s", g->out->imports.n, import_words[kind]);
-    Import import = {kind, at, import_address(g, kind, at), false};
+    Import import = {kind, at, import_address(g->jit, kind, at), false};
     vec_push(&g->out->imports, g->arena, import);
     v = LLVMAddGlobal(g->m, g->i8, name);
     ptrmap_put(&g->outside, key, v);

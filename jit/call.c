@@ -197,7 +197,7 @@ static Ssa instance_code(Fn *f, Instance *in)
         return in->value;
     }
     in->type = instance_function_type(g, in);
-    Ssa args[2] = {f->state, gen_outside(g, IMPORT_HERE, in->late)};
+    Ssa args[2] = {f->state, gen_outside(g, IMPORT_LATE, in->late)};
     Ssa known = gen_load(g, g->ptr, args[1], offsetof(LateSite, code));
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef make = gen_block(g, f->fn, "make"), go = gen_block(g, f->fn, "made");
@@ -222,10 +222,8 @@ static bool has_variants(const Fn *f, const Instance *in)
 static Ssa variant_code(Fn *f, Instance *in, const Call *call)
 {
     Gen *g = f->g;
-    if (!in->variants) {
-        in->variants = arena_new(g->arena, VariantSite);
-        *in->variants = (VariantSite){.unit = g->unit, .in = in};
-    }
+    if (!in->variants)
+        in->variants = late_variants(g, in);
     in->type = instance_function_type(g, in);
     Ssa room = fn_room(f, LLVMArrayType2(g->i64, 2), in->n);
     for (uint32_t i = 0; i < in->n; i++) {
@@ -237,7 +235,7 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
             gen_store(g, gen_bits(g, r, fn_borrow(f, call->args.at[i])), room,
                       i * sizeof(Value) + 8);
     }
-    Ssa args[3] = {f->state, gen_outside(g, IMPORT_HERE, in->variants), room};
+    Ssa args[3] = {f->state, gen_outside(g, IMPORT_VARIANTS, in->variants), room};
     Ssa code = gen_call_abi(g, "relay_variant", args, 3);
     fn_fail_if_null(f, code);
     return code;

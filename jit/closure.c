@@ -27,8 +27,13 @@ static void print_function(Buf *out, const Object *o)
 
 static void print_typed(Buf *out, const Object *o)
 {
+    const FunctionInfo *info = (const FunctionInfo *)(const void *)object_info(o);
+    if (!info->type) {
+        print_function(out, o);
+        return;
+    }
     buf_char(out, '<');
-    type_print(out, ((const FunctionInfo *)(const void *)object_info(o))->type);
+    type_print(out, info->type);
     buf_char(out, '>');
 }
 
@@ -63,7 +68,7 @@ static void own_params(Fn *f, uint32_t n)
 static Ssa late_code(Fn *f, Instance *in)
 {
     Gen *g = f->g;
-    Ssa what[2] = {LLVMGetParam(f->fn, 0), gen_outside(g, IMPORT_HERE, in->late)};
+    Ssa what[2] = {LLVMGetParam(f->fn, 0), gen_outside(g, IMPORT_LATE, in->late)};
     Ssa code = gen_call_abi(g, "relay_late", what, 2);
     LLVMBasicBlockRef fail = gen_block(g, f->fn, "fail"), go = gen_block(g, f->fn, "go");
     gen_branch(g, LLVMBuildIsNull(g->b, code, ""), fail, go, false);
@@ -125,29 +130,26 @@ const ObjectInfo *closure_info(Jit *jit, const Name *name)
     return info;
 }
 
-static void info_free(void *map)
+void closure_describe(FunctionInfo *info, const char *name)
 {
-    ptrmap_deinit(map);
+    info->info = (ObjectInfo){.kind = VALUE_FUNCTION,
+                              .name = name,
+                              .function = &compiled_functions,
+                              .destroy = closure_destroy,
+                              .print = print_typed};
 }
 
 static FunctionInfo *open_info(Gen *g, Instance *in)
 {
     if (in->info)
         return in->info;
-    FunctionInfo *info = in->info = arena_new(g->arena, FunctionInfo);
-    info->info = (ObjectInfo){.kind = VALUE_FUNCTION,
-                              .name = in->name,
-                              .function = &compiled_functions,
-                              .destroy = closure_destroy,
-                              .print = print_typed};
-    info->unit = g->unit;
+    FunctionInfo *info = in->info = late_info(g->unit);
+    closure_describe(info, in->name);
     info->in = in;
     info->type = in->fn ? instance_type(g, in, in->fn->base.type)
                         : type_func(g->cx, 0, NULL, in->n, in->params, in->result);
     if (!in->open)
         info->type = type_func(g->cx, 0, NULL, in->n, in->params, in->result);
-    arena_on_free(g->arena, info_free, &info->at);
-    vec_push(&g->unit->infos, g->arena, info);
     return info;
 }
 
@@ -157,7 +159,7 @@ void closure_list(Gen *g, Instance *in)
     if (in->listed == g->begun)
         return;
     in->listed = g->begun;
-    vec_push(&g->infos, g->arena, open_info(g, in));
+    vec_push(&g->out->infos, g->arena, open_info(g, in));
 }
 
 /* How the fields of a closure of the instance are held. */
@@ -187,7 +189,7 @@ static Ssa new_closure(Fn *f, Instance *in, Ssa code)
         closure_list(g, in);
     uint32_t n = FUNCTION_CAPTURED + (uint32_t)in->captures.n;
     Ssa o = fn_object(f, VALUE_FUNCTION, NULL, n, closure_fields(g, in));
-    Ssa info = counts ? gen_outside(g, IMPORT_HERE, in->info)
+    Ssa info = counts ? gen_outside(g, IMPORT_INFO, in->info)
                       : gen_outside(g, IMPORT_CLOSURE, ctx_name(g->cx, in->name));
     if (counts)
         gen_call_abi(g, "relay_count_unit", &info, 1);
@@ -277,7 +279,7 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
     if (type->n_params == 0) {
         code = gen_load(g, g->ptr, closure, CODE_AT);
     } else {
-        Ssa args[3] = {f->state, closure, gen_outside(g, IMPORT_HERE, fn)};
+        Ssa args[3] = {f->state, closure, gen_outside(g, IMPORT_TYPE, fn)};
         vec_push(&g->unit->types, &g->unit->arena, fn);
         code = gen_call_abi(g, "relay_instantiate", args, 3);
         if (!g->unit->open)
@@ -317,12 +319,12 @@ static Ssa late_function(Gen *g)
 /* It stands in the last module. */
 void closure_table(Gen *g)
 {
-    size_t n = g->infos.n;
+    size_t n = g->out->infos.n;
     if (n == 0 && !g->late)
         return;
     Ssa *cells = arena_new_array(g->arena, Ssa, 2 * n + 1);
     for (size_t i = 0; i < n; i++) {
-        const FunctionInfo *info = g->infos.at[i];
+        const FunctionInfo *info = g->out->infos.at[i];
         Ssa invoke = ptrmap_find(&g->invokes, info->type);
         if (!invoke)
             ptrmap_put(&g->invokes, info->type, invoke = make_invoke(g, info->type));
@@ -331,16 +333,22 @@ void closure_table(Gen *g)
     }
     cells[2 * n] = late_function(g);
     LLVMTypeRef type = LLVMArrayType2(g->ptr, 2 * n + 1);
-    g->table = orc_name(g->jit, g->arena, "closures");
-    Ssa table = LLVMAddGlobal(g->m, type, g->table);
+    g->out->table = orc_name(g->jit, g->arena, "closures");
+    Ssa table = LLVMAddGlobal(g->m, type, g->out->table);
     LLVMSetInitializer(table, LLVMConstArray2(g->ptr, cells, 2 * n + 1));
     LLVMSetGlobalConstant(table, true);
 }
 
-void closure_addresses(Gen *g, void *const *table)
+bool closure_addresses(Unit *u, const Code *code)
 {
-    for (size_t i = 0; i < g->infos.n; i++) {
-        g->infos.at[i]->code = table[2 * i];
-        g->infos.at[i]->invoke = (UnitEntry *)(uintptr_t)table[2 * i + 1];
+    void *const *table = code->table ? code_find(code, code->table) : NULL;
+    if (!table)
+        return !code->table;
+    for (size_t i = 0; i < code->infos.n; i++) {
+        code->infos.at[i]->code = table[2 * i];
+        code->infos.at[i]->invoke = (UnitEntry *)(uintptr_t)table[2 * i + 1];
     }
+    if (table[2 * code->infos.n])
+        late_made(u, code->wish, table[2 * code->infos.n]);
+    return true;
 }

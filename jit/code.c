@@ -68,14 +68,14 @@ bool code_finish(Unit *u, Code *code)
         diag_error(u->jit->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
                    buf_text(&why));
     buf_deinit(&why);
-    if (!u->jit->content)
+    if (!u->key)
         code_drop_objects(code);
     return ok;
 }
 
 void code_drop_objects(Code *code)
 {
-    for (size_t i = 0; i < code->objects.n; i++)
+    for (size_t i = 0; i < code->objects.n && !code->lent; i++)
         memory_free((char *)(uintptr_t)code->objects.at[i].ptr);
     code->objects.n = 0;
 }

@@ -321,7 +321,7 @@ static bool make_all(Gen *g)
     while (g->done < g->todo.n && !gen_ended(g)) {
         if (g->instructions > MODULE_MOST && !g->alone)
             gen_turn(g);
-        if (g->full.n >= FULL_MOST && orc_is_plain(g) && !gen_empty(g))
+        if (g->full.n >= FULL_MOST && orc_is_plain(g) && !g->again && !gen_empty(g))
             return false;
         function_make(g, g->todo.at[g->done++]);
     }
@@ -352,6 +352,7 @@ bool gen_unit(Gen *g, const Function *fn)
     g->unit->params = in->params;
     g->unit->result = in->result;
     g->unit->open = is_open(in);
+    g->out->wish = (LateWish){.kind = LATE_ENTRY};
     make_entry(g, in);
     return make_all(g);
 }
@@ -364,8 +365,9 @@ bool gen_again(Gen *g)
     return make_all(g);
 }
 
-static Instance *wished(Gen *g, Instance *in, LateWish wish)
+static Instance *wished(Gen *g, LateWish wish)
 {
+    Instance *in = late_wanted(g->unit, wish);
     if (wish.type)
         return instance_at(g, in, wish.type->n, wish.type->parts, wish.type->result);
     if (!wish.shapes)
@@ -374,9 +376,10 @@ static Instance *wished(Gen *g, Instance *in, LateWish wish)
     return instance_of_global(g, &use);
 }
 
-bool gen_late(Gen *g, Instance *in, LateWish wish)
+bool gen_late(Gen *g, LateWish wish)
 {
-    in = wished(g, in, wish);
+    Instance *in = wished(g, wish);
+    g->out->wish = wish;
     if (!in)
         return false;
     instance_enter(g, in);

@@ -84,13 +84,6 @@ static Instance *instance_new(Gen *g, const Function *fn, const char *name)
     return in;
 }
 
-static void make_late(Gen *g, Instance *in)
-{
-    in->late = arena_new(g->arena, LateSite);
-    in->late->unit = g->unit;
-    in->late->in = in;
-}
-
 /* ---- declarations ------------------------------------------------------------------------------------------- */
 
 static LLVMTypeRef function_type(Gen *g, LLVMTypeRef result, uint32_t n, const Type *const *params,
@@ -380,7 +373,7 @@ static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const T
             g, def, &(GlobalUse){.name = use->name, .n = use->n, .called = use->called}, types);
     Instance *in = instance_new(g, fn, def->name->text);
     if (others >= INSTANCES_AT_ONCE || shapes >= SHAPES_MOST / 4)
-        make_late(g, in);
+        in->late = late_site(g, in);
     in->n_vars = n;
     in->vars = fn->type_params.at;
     in->types = types;
@@ -512,7 +505,7 @@ static Instance *literal_at(Gen *g, Instance *open, uint32_t n, const Type *cons
             return in;
     Instance *in = instance_new(g, fn, open->name);
     if (others > INSTANCES_AT_ONCE)
-        make_late(g, in);
+        in->late = late_site(g, in);
     in->of = open;
     in->self_var = open->self_var;
     in->n_vars = outer + own;

@@ -64,7 +64,8 @@ typedef struct Instance Instance;
 typedef struct FunctionInfo {
     ObjectInfo info; /* first: a closure finds the rest by it */
     struct Unit *unit;
-    Instance *in;
+    uint32_t number; /* among its unit's */
+    Instance *in; /* NULL while the unit is asleep, and so is the type of a polymorphic one */
     const Type *type;
     void *code; /* with the convention of closures */
     UnitEntry *invoke; /* for C: args[0] is the closure */
@@ -84,6 +85,10 @@ typedef enum ImportKind {
     IMPORT_SITE, /* an OpSite */
     IMPORT_SOURCE, /* its address is the number of a source */
     IMPORT_RUN, /* a DeviceRun */
+    IMPORT_TYPE, /* that something is called at */
+    IMPORT_INFO, /* a FunctionInfo of the unit */
+    IMPORT_LATE, /* a LateSite of the unit */
+    IMPORT_VARIANTS, /* a VariantSite of the unit */
     IMPORT_NOTHING, /* in a file: code does without it */
 } ImportKind;
 
@@ -103,14 +108,39 @@ typedef struct Import {
 
 #define IMPORT_PREFIX "import."
 
+/* What the code of a module is for. */
+typedef enum LateKind {
+    LATE_NOTHING, /* kernels */
+    LATE_ENTRY, /* the unit's function */
+    LATE_SITE, /* a LateSite */
+    LATE_GENERIC, /* a VariantSite, for all shapes */
+    LATE_SHAPES, /* a VariantSite, for arguments of these types */
+    LATE_TYPE, /* a polymorphic closure, at this type as closures of it want it */
+} LateKind;
+
+typedef struct LateWish {
+    LateKind kind;
+    uint32_t number; /* of the site, or of the FunctionInfo */
+    const Type *type;
+    const Type *const *shapes;
+} LateWish;
+
 /* A module that was compiled. */
 typedef struct Code {
     Image *image;
     Vec(Str) objects; /* what it was linked from; empty when nobody wants to keep them */
+    bool lent; /* they lie in the unit's file */
     Vec(Import) imports; /* symbol `import.N` is number N */
+    LateWish wish;
+    uint32_t epoch; /* of the unit when it was made */
+    const char *
+        table; /* the symbol of the addresses of what `infos` point to, then of what was wished; NULL: of nothing */
+    Vec(FunctionInfo *) infos; /* of closures that it makes and that may leave the unit */
 } Code;
 
 typedef struct KernelBatch KernelBatch;
+typedef struct LateSite LateSite;
+typedef struct VariantSite VariantSite;
 typedef struct Unit Unit;
 struct Unit {
     Jit *jit;
@@ -126,6 +156,10 @@ struct Unit {
     PtrMap by_function; /* Function in A normal form -> the first Instance */
     PtrMap lendable; /* Function in A normal form -> which of its parameters (instance.c) */
     Vec(FunctionInfo *) infos;
+    Vec(LateSite *) lates;
+    Vec(VariantSite *) variants;
+    bool asleep; /* its code was read from a file: these know no functions yet (late.c) */
+    uint32_t infos_woken, lates_woken, variants_woken;
     Vec(const Type *) types; /* that code and tables name, beside what lies in the arena */
     PtrMap anf; /* Function -> the same in A normal form */
     PtrMap
@@ -154,6 +188,11 @@ struct Unit {
     UnitEntry *entry;
     const char *entry_name; /* the symbol */
     CacheFile *file; /* that it was read from, in which things of its code lie; NULL: none */
+    JitKey
+        *key; /* counted: its code is to be kept, and what it was linked from is; NULL: no more */
+    uint64_t key_for[2]; /* the same with the shapes */
+    uint64_t compiled[2]; /* the contents of what was compiled, where more code is made of it */
+    size_t kept; /* of its codes, in the file */
     struct Writing *keeping; /* its file is to be written, or is being; NULL: no more */
     struct Making *making; /* its code is being made beside; NULL: not now */
 };
@@ -196,7 +235,7 @@ struct Jit {
     bool gpu_leave; /* what calls return may stay there alone */
     struct DeviceQueue *gpu_queue; /* what was asked for and is not begun (gpu/queue.h) */
     Cache cache;
-    const Content *content; /* of what is compiled now; NULL: it is not kept */
+    JitKey *key; /* of what is compiled now; NULL: it is not kept */
     PtrMap waiting; /* Function -> JitKey: of what is compiled when it is called, and then kept */
     bool unused; /* some of them may go */
     Unit *beside; /* whose code is being made beside what the session does; NULL: none */
@@ -264,6 +303,7 @@ bool orc_emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeG
 /* ---- keep.c: units in files ----------------------------------------------------------------------------------------- */
 
 struct JitKey {
+    uint32_t refs;
     Content content;
     Module *written; /* counted: what the contents are of */
     Module *env; /* that it waits for */
@@ -271,21 +311,29 @@ struct JitKey {
 
 /* The contents of a definition as it is written, for this build, processor and mode. NULL when there is no cache. */
 JitKey *keep_key(Jit *jit, Module *env, const Def *def);
-/* The contents of what is compiled when it is called; NULL: it is not kept. */
-const Content *keep_waiting(Jit *jit, const Function *fn);
+/* That of what is compiled when it is called; NULL: it is not kept. */
+JitKey *keep_waiting(Jit *jit, const Function *fn);
 /* Takes the key over, NULL too; the function is what `env` calls it. */
 void keep_wait(Jit *jit, Module *env, const Function *fn, JitKey *key);
 /* Of the functions of this module; NULL: of all. */
 void keep_forget(Jit *jit, const Module *env);
+/* Gives up one count. */
 void keep_free_key(JitKey *key);
-/* Writes the unit's code, if no part of it belongs to this process alone. */
-void keep_store(Unit *u, const Content *c);
-/* What is large is written from here on, beside what the session does. */
+/* The unit's code, which is made next, is kept as what was made of these contents for these shapes. */
+void keep_as(Unit *u, JitKey *key, const Type *const *shapes, uint32_t n);
+/* It is not. */
+void keep_not(Unit *u);
+/* Writes the unit's code, if no part of it belongs to this process alone. What more may be made of waits for the end of a call. */
+void keep_store(Unit *u);
+/* A call has ended: what waits is written, and what is large from here on, beside what the session does. */
 void keep_begin(Unit *u);
 /* It is written now, if that was left for later. */
 void keep_end(Unit *u);
-/* Fills the unit with the code that was made of such contents; false when there is none. */
-bool keep_load(Unit *u, const Content *c);
+/* So is what was made since. */
+void keep_last(Unit *u);
+/* Fills the unit, which is kept as something, with the code that was; false when there is none. Where more code may be made of it, only
+ * when its environment has what was compiled then. */
+bool keep_load(Unit *u, bool compiled);
 
 /* ---- abi.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -360,7 +408,7 @@ bool unit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
 Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                    Buf *why);
 /* The unit that was made of these contents and kept, unless it is there already; NULL: there is none. */
-Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c);
+Unit *unit_kept(Jit *jit, Module *env, const Def *def, JitKey *key);
 /* Whether the definition is compiled when it is called. */
 bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);
@@ -368,13 +416,8 @@ void unit_release(Unit *u);
 void units_settle(Jit *jit);
 JitCounts unit_counts(Jit *jit, Module *env, const Name *name);
 const JitClock *const *unit_clocks(Jit *jit, Module *env, const Name *name, size_t *n);
-/* Which code of an instance is wanted: its own, unless this says more. */
-typedef struct LateWish {
-    const Type *type; /* of an open one: at this type, as its closures want it */
-    const Type *const *shapes; /* for arguments of these types */
-} LateWish;
 /* The code, made now. NULL after a diagnostic, or when there is none for the shapes. */
-void *unit_late(Unit *u, Instance *in, LateWish wish);
+void *unit_late(Unit *u, LateWish wish);
 /* The code of the unit's closures as it is in an environment that may define something differently; false after a diagnostic. */
 bool unit_renew(Unit *u, Module *env);
 /* Those whose environment is the module leave the cache. */
@@ -382,6 +425,8 @@ void units_forget(Jit *jit, const Module *m);
 void units_free(Jit *jit);
 /* Calls with arguments of the right types (lent); VALUE_NONE after a diagnostic. */
 Value unit_call(Unit *u, UnitEntry *entry, const Value *args);
+/* The functions of a unit that was read from a file are found again, as they were when its code was made; false after a diagnostic. */
+bool unit_wake(Unit *u);
 typedef struct UnitWish {
     const char *target; /* kernels are made for this GPU, and no code calls them; may be NULL */
     uint32_t n;
@@ -419,7 +464,6 @@ struct Gen {
     uint32_t number, begun; /* of the module, of its first one */
     Vec(Instance *) todo; /* instances whose code is to be made */
     size_t done;
-    Vec(FunctionInfo *) infos; /* of closures that it makes and that may leave the unit */
     PtrMap
         bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
     PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
@@ -432,9 +476,8 @@ struct Gen {
     const char *entry; /* the symbol of the function that C calls */
     Instance *late; /* whose address is wanted */
     bool late_thunk; /* with the convention of closures */
-    void *made; /* that address */
-    const char
-        *table; /* the symbol of the addresses of what `infos` point to, then that of `late` */
+    bool
+        again; /* the code is there, and only what was known of it is wanted: no objects are made */
     KernelBatch *batch; /* of the kernels that it makes; NULL: none so far */
     bool calls; /* one of its functions so far calls another, or itself */
     bool once; /* its code has no loop and calls none of its own: little of it is run */
@@ -486,7 +529,7 @@ bool gen_unit(Gen *g, const Function *fn);
 /* Makes the code of the unit's closures, and of all they reach. */
 bool gen_again(Gen *g);
 /* Makes code of the instance as g->late. */
-bool gen_late(Gen *g, Instance *in, LateWish wish);
+bool gen_late(Gen *g, LateWish wish);
 
 typedef struct Capture {
     Var *var;
@@ -495,11 +538,12 @@ typedef struct Capture {
 } Capture;
 
 /* The address of an instance's code once it was called; it is made at the first call. */
-typedef struct LateSite {
+struct LateSite {
     Unit *unit;
-    Instance *in;
+    uint32_t number; /* among its unit's */
+    Instance *in; /* NULL while the unit is asleep */
     void *code;
-} LateSite;
+};
 
 /* A call with shapes that are known when it happens: the code for those that came, and that for all others. */
 #define VARIANTS_MOST 16
@@ -508,13 +552,32 @@ typedef struct Variant {
     void *code;
 } Variant;
 
-typedef struct VariantSite {
+struct VariantSite {
     Unit *unit;
-    Instance *in; /* for all shapes */
+    uint32_t number; /* among its unit's */
+    uint32_t n_args;
+    Instance *in; /* for all shapes; NULL while the unit is asleep */
     void *generic;
     uint32_t n;
     Variant variants[VARIANTS_MOST];
-} VariantSite;
+};
+
+/* late.c: what a unit has one more of; while it is woken, those that it had. */
+LateSite *late_site(Gen *g, Instance *in);
+VariantSite *late_variants(Gen *g, Instance *in);
+FunctionInfo *late_info(Unit *u);
+/* Of a unit that is read from a file. */
+LateSite *late_site_new(Unit *u);
+VariantSite *late_variants_new(Unit *u, uint32_t n_args);
+FunctionInfo *late_info_new(Unit *u);
+/* Whether more code may be made for it. */
+bool late_grows(const Unit *u);
+/* The instance whose code is wanted. */
+Instance *late_wanted(const Unit *u, LateWish wish);
+/* How many types a wish with shapes has. */
+uint32_t late_types(const Unit *u, LateWish wish);
+/* That code is called from now on. */
+void late_made(Unit *u, LateWish wish, void *code);
 
 /* What is known of an instance's variables beyond their types: which extents a `?` stands for, and values that decide shapes. */
 typedef struct Facts {
@@ -633,6 +696,8 @@ Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type
 const ObjectInfo *closure_info(Jit *jit, const Name *name);
 /* A closure: the address of its code stands in the first field, what it captures behind it. */
 Ssa fn_closure(Fn *f, Instance *in);
+/* What it says of its closures, which have this name. */
+void closure_describe(FunctionInfo *info, const char *name);
 /* Whether its closures are cells and no more: they do not count their unit. */
 bool closure_is_plain(const Gen *g, const Instance *in);
 /* The code of the instance with the convention of closures. */
@@ -646,8 +711,8 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure);
 void closure_list(Gen *g, Instance *in);
 /* The table with the addresses that the module's infos point to. */
 void closure_table(Gen *g);
-/* After linking. */
-void closure_addresses(Gen *g, void *const *table);
+/* After linking: gives the infos their addresses, and the sites of the unit what was wished; false when the code has no such table. */
+bool closure_addresses(Unit *u, const Code *code);
 
 /* ---- building.c: short words for LLVM's builder ---------------------------------------------------------------------- */
 
@@ -664,6 +729,8 @@ Ssa gen_call_rare(Gen *g, const char *name, Ssa *args, unsigned n);
 Ssa gen_intrinsic(Gen *g, const char *name, LLVMTypeRef overload, Ssa *args, unsigned n);
 /* A constant pointer to something outside the module. */
 Ssa gen_outside(Gen *g, ImportKind kind, const void *at);
+/* The address that code has for it. */
+const void *import_address(Jit *jit, ImportKind kind, const void *at);
 /* The form of objects of the kind with such fields, in the session's heap. */
 const ObjectForm *import_form(Ctx *cx, ValueKind kind, const Constructor *con, uint32_t n,
                               const uint64_t *heads);

@@ -46,7 +46,7 @@ static bool jit_load(Jit *jit, Module *env, const Name *name, JitKey **key)
 {
     const Def *def = module_find(env, name);
     *key = def && def->fn && !jit->steps ? keep_key(jit, env, def) : NULL;
-    return *key && !unit_waits(env, name) && unit_kept(jit, env, def, &(*key)->content);
+    return *key && !unit_waits(env, name) && unit_kept(jit, env, def, *key);
 }
 
 static bool jit_prepare(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
@@ -55,9 +55,9 @@ static bool jit_prepare(Jit *jit, Module *env, const Name *name, JitKey *key, Bu
         keep_wait(jit, env, module_find(env, name)->fn, key);
         return true;
     }
-    jit->content = key ? &key->content : NULL;
+    jit->key = key;
     bool ok = unit_of(jit, env, name, why) != NULL;
-    jit->content = NULL;
+    jit->key = NULL;
     keep_free_key(key);
     return ok;
 }

@@ -4,8 +4,8 @@
  *     body     words: how the unit is called, for each of its modules the objects and what is imported
  *     pieces   objects and elements of tensors, each at a multiple of 64 bytes, where the body says
  *
- * What is imported is said by things that every process has: the contents of the program give data types and texts an order. A unit that
- * needs more of this process, to make code while it runs, is not kept. */
+ * What is imported is said by things that every process has: the contents of the program give data types and texts an order. A unit of
+ * which more code is made while it runs is written when a call of it has ended, and again with its end when there is more. */
 #include "base/memory.h"
 #include "base/plugin.h"
 #include "base/thread.h"
@@ -76,7 +76,7 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
         buf_printf(&how, ";%s %d", jit->gpu, jit->tf32);
     if (ok) {
         key = memory_must(sizeof *key);
-        *key = (JitKey){.written = module_retain(env)};
+        *key = (JitKey){.refs = 1, .written = module_retain(env)};
         content_init(&key->content, env, def, &how);
     }
     buf_deinit(&how);
@@ -85,17 +85,38 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
 
 void keep_free_key(JitKey *key)
 {
-    if (!key)
+    if (!key || --key->refs > 0)
         return;
     content_deinit(&key->content);
     module_release(key->written);
     memory_free(key);
 }
 
-const Content *keep_waiting(Jit *jit, const Function *fn)
+JitKey *keep_waiting(Jit *jit, const Function *fn)
 {
-    const JitKey *key = ptrmap_find(&jit->waiting, fn);
-    return key ? &key->content : NULL;
+    return ptrmap_find(&jit->waiting, fn);
+}
+
+void keep_as(Unit *u, JitKey *key, const Type *const *shapes, uint32_t n)
+{
+    keep_not(u);
+    if (!key)
+        return;
+    Buf text = {0};
+    for (uint32_t i = 0; shapes && i < n; i++)
+        buf_printf(&text, "%s;", type_str(u->jit->cx, shapes[i]));
+    memcpy(u->key_for, key->content.key, sizeof u->key_for);
+    if (shapes)
+        content_key_with(&key->content, buf_text(&text), u->key_for);
+    buf_deinit(&text);
+    u->key = key;
+    key->refs++;
+}
+
+void keep_not(Unit *u)
+{
+    keep_free_key(u->key);
+    u->key = NULL;
 }
 
 void keep_wait(Jit *jit, Module *env, const Function *fn, JitKey *key)
@@ -218,10 +239,14 @@ static void put_import(Writing *w, const Import *im)
     case IMPORT_SOURCE: keep_put_source(w, (uint32_t)(uintptr_t)im->at); return;
     case IMPORT_SITE: keep_put_site(w, im->at); return;
     case IMPORT_RUN: keep_put_run(w, im->at); return;
+    case IMPORT_TYPE: keep_put_type(w, im->at); return;
+    case IMPORT_INFO: keep_put(w, ((const FunctionInfo *)im->at)->number); return;
+    case IMPORT_LATE: keep_put(w, ((const LateSite *)im->at)->number); return;
+    case IMPORT_VARIANTS: keep_put(w, ((const VariantSite *)im->at)->number); return;
     }
 }
 
-static void put_code(Writing *w, const Code *code)
+static void put_code(Writing *w, const Unit *u, const Code *code)
 {
     w->here |= code->objects.n == 0;
     keep_put(w, code->objects.n);
@@ -230,6 +255,8 @@ static void put_code(Writing *w, const Code *code)
     keep_put(w, code->imports.n);
     for (size_t i = 0; i < code->imports.n && !w->here; i++)
         put_import(w, &code->imports.at[i]);
+    if (!w->here)
+        keep_put_made(w, u, code);
 }
 
 static void check_pieces(size_t n, const Str *pieces, uint64_t out[2])
@@ -271,8 +298,12 @@ static void *write_beside(void *data)
  * wants all cores. */
 #define BESIDE_LEAST ((uint64_t)1 << 20)
 
+static void write_unit(Unit *u);
+
 void keep_begin(Unit *u)
 {
+    if (u->key && u->kept == 0)
+        write_unit(u);
     Writing *w = u->keeping;
     if (w && !w->beside)
         w->beside = thread_begin(&w->thread, write_beside, w);
@@ -280,7 +311,7 @@ void keep_begin(Unit *u)
 
 static void end_writing(Unit *u, Writing *w)
 {
-    for (size_t i = 0; i < u->codes.n; i++)
+    for (size_t i = 0; i < u->codes.n && !u->key; i++)
         code_drop_objects(u->codes.at[i]);
     buf_deinit(&w->body);
     arena_deinit(&w->arena);
@@ -299,24 +330,43 @@ void keep_end(Unit *u)
     u->keeping = NULL;
 }
 
-void keep_store(Unit *u, const Content *c)
+void keep_last(Unit *u)
+{
+    keep_end(u);
+    if (u->key && u->codes.n > u->kept)
+        write_unit(u);
+    keep_not(u);
+    keep_end(u);
+}
+
+void keep_store(Unit *u)
+{
+    if (u->key && !late_grows(u))
+        write_unit(u);
+}
+
+static void write_unit(Unit *u)
 {
     Writing *w = memory_must(sizeof *w);
-    *w = (Writing){.c = c,
+    *w = (Writing){.c = &u->key->content,
                    .cx = u->jit->cx,
-                   .here = !u->entry_name || u->infos.n > 0,
-                   .key = {c->key[0], c->key[1]},
+                   .here = !u->entry_name,
+                   .key = {u->key_for[0], u->key_for[1]},
                    .cache = &u->jit->cache};
     arena_init(&w->arena, NULL);
+    keep_put_sites(w, u);
     keep_put(w, u->nests);
     keep_put(w, u->counts.calls);
     keep_put(w, u->counts.kernels);
     keep_put_text(w, u->entry_name ? u->entry_name : "");
     keep_put(w, u->batches.n + u->codes.n);
     for (size_t i = 0; i < u->batches.n && !w->here; i++)
-        put_code(w, batch_code(u->batches.at[i]));
+        put_code(w, u, batch_code(u->batches.at[i]));
     for (size_t i = 0; i < u->codes.n && !w->here; i++)
-        put_code(w, u->codes.at[i]);
+        put_code(w, u, u->codes.at[i]);
+    u->kept = u->codes.n;
+    if (w->here || !late_grows(u))
+        keep_not(u);
     if (!w->here && w->at >= BESIDE_LEAST) {
         u->keeping = w;
         return;
@@ -413,6 +463,22 @@ const Tensor *keep_take_tensor(Taking *t)
     return out;
 }
 
+/* Nobody asks for more than its elements. */
+static const Tensor *take_packed(Taking *t)
+{
+    Str piece = take_piece(t);
+    int64_t n = (int64_t)piece.len;
+    Tensor *out = t->wrong ? NULL
+                           : tensor_over(dtype_of(DT_UINT8), 1, &n, (void *)(uintptr_t)piece.ptr,
+                                         release_file, t->u->file);
+    t->wrong |= !out;
+    if (!out)
+        return NULL;
+    t->u->file->refs++;
+    arena_on_free(&t->u->arena, release_tensor, out);
+    return out;
+}
+
 static const Constructor *take_constructor(Taking *t, bool nullary)
 {
     const TypeDef *def = keep_take_def(t);
@@ -435,7 +501,7 @@ static uint64_t take_head(Taking *t)
     return head;
 }
 
-static const ObjectForm *take_form(Taking *t)
+static const FormUse *take_form(Taking *t)
 {
     uint64_t kind = keep_take(t);
     t->wrong |= kind < VALUE_TUPLE || kind > VALUE_FUNCTION;
@@ -447,29 +513,68 @@ static const ObjectForm *take_form(Taking *t)
         heads[i] = take_head(t);
     if (t->wrong)
         return NULL;
-    return import_form(t->u->jit->cx, (ValueKind)kind, con, (uint32_t)n, heads);
+    FormUse *use = arena_new(&t->u->arena, FormUse);
+    *use = (FormUse){(ValueKind)kind, con,
+                     import_form(t->u->jit->cx, (ValueKind)kind, con, (uint32_t)n, heads)};
+    return use;
 }
 
-static const void *take_import(Taking *t)
+static const Type *take_import_type(Taking *t)
 {
-    uint64_t kind = keep_take(t), number;
-    const Constructor *con;
+    const Type *type = keep_take_type(t);
+    if (type)
+        vec_push(&t->u->types, &t->u->arena, type);
+    return type;
+}
+
+#define TAKE_NUMBERED(t, list) numbered(t, (list)->n, (const void *const *)(const void *)(list)->at)
+
+static const void *numbered(Taking *t, size_t n, const void *const *all)
+{
+    uint64_t number = keep_take(t);
+    t->wrong |= number >= n;
+    return t->wrong ? NULL : all[number];
+}
+
+/* What it is, as gen_outside has it. */
+static const void *take_imported(Taking *t, ImportKind kind)
+{
+    Unit *u = t->u;
+    Ctx *cx = u->jit->cx;
+    uint64_t number;
     switch (kind) {
     case IMPORT_FORM: return take_form(t);
-    case IMPORT_UNIT: return value_unit().object;
-    case IMPORT_NULLARY: con = take_constructor(t, true); return con ? con->info->nullary : NULL;
-    case IMPORT_CLOSURE: return closure_info(t->u->jit, ctx_name(t->u->jit->cx, keep_take_text(t)));
+    case IMPORT_UNIT:
+    case IMPORT_NOTHING: return NULL;
+    case IMPORT_NULLARY: return take_constructor(t, true);
+    case IMPORT_CLOSURE: return ctx_name(cx, keep_take_text(t));
     case IMPORT_TENSOR: return keep_take_tensor(t);
-    case IMPORT_PACKED: return take_piece(t).ptr;
+    case IMPORT_PACKED: return take_packed(t);
     case IMPORT_SOURCE:
         number = keep_take(t);
         t->wrong |= number >= t->c->sources.n;
         return t->wrong ? NULL : (const void *)(uintptr_t)t->c->sources.at[number];
     case IMPORT_SITE: return keep_take_site(t);
     case IMPORT_RUN: return keep_take_run(t);
-    case IMPORT_NOTHING: return NULL;
-    default: t->wrong = true; return NULL;
+    case IMPORT_TYPE: return take_import_type(t);
+    case IMPORT_INFO: return TAKE_NUMBERED(t, &u->infos);
+    case IMPORT_LATE: return TAKE_NUMBERED(t, &u->lates);
+    case IMPORT_VARIANTS: return TAKE_NUMBERED(t, &u->variants);
+    case IMPORT_HERE: break;
     }
+    t->wrong = true;
+    return NULL;
+}
+
+static Import take_import(Taking *t)
+{
+    uint64_t kind = keep_take(t);
+    t->wrong |= kind > IMPORT_NOTHING;
+    Import im = {.kind = t->wrong ? IMPORT_NOTHING : (ImportKind)kind};
+    im.at = take_imported(t, im.kind);
+    im.used = im.kind != IMPORT_NOTHING;
+    im.address = t->wrong ? NULL : import_address(t->u->jit, im.kind, im.at);
+    return im;
 }
 
 /* Links the objects where they lie. */
@@ -480,59 +585,71 @@ static void take_code(Taking *t)
     for (uint64_t n = keep_take_count(t); n > 0 && !t->wrong; n--)
         vec_push(&code->objects, &u->arena, take_piece(t));
     for (uint64_t n = keep_take_count(t); n > 0 && !t->wrong; n--) {
-        const void *address = take_import(t);
-        vec_push(&code->imports, &u->arena, ((Import){.address = address}));
+        Import im = take_import(t);
+        vec_push(&code->imports, &u->arena, im);
     }
+    if (!t->wrong)
+        keep_take_made(t, code);
+    code->lent = true;
     Buf why = {0};
     t->wrong = t->wrong || !code_link(u, code, &why);
     buf_deinit(&why);
-    code->objects.n = 0;
-    if (!t->wrong)
-        vec_push(&u->codes, &u->arena, code);
+    if (t->wrong)
+        return;
+    vec_push(&u->codes, &u->arena, code);
+    t->wrong = !closure_addresses(u, code);
 }
 
-static bool is_whole(const CacheFile *f, const Content *c)
+static bool is_whole(const CacheFile *f, const uint64_t key[2])
 {
     const Head *head = (const Head *)(const void *)f->at;
     uint64_t check[2];
     if (f->n < sizeof *head || memcmp(head->what, what_it_is, sizeof head->what) != 0 ||
         head->size != f->n || head->body > f->n - sizeof *head || head->body % PIECE_ALIGN ||
-        memcmp(head->key, c->key, sizeof head->key) != 0)
+        memcmp(head->key, key, sizeof head->key) != 0)
         return false;
     check_pieces(1, &(Str){f->at + sizeof *head, f->n - sizeof *head}, check);
     return !memcmp(check, head->check, sizeof check);
 }
 
-static bool take_unit(Unit *u, const Content *c)
+static void take_unit(Taking *t)
 {
-    const Head *head = (const Head *)(const void *)u->file->at;
-    char *body = u->file->at + sizeof *head;
-    Taking t = {.u = u,
-                .c = c,
-                .at = body,
-                .end = body + head->body,
-                .pieces = body + head->body,
-                .n_pieces = u->file->n - sizeof *head - head->body};
-    u->nests = keep_take(&t);
-    u->counts.calls = (uint32_t)keep_take(&t);
-    u->counts.kernels = (uint32_t)keep_take(&t);
+    Unit *u = t->u;
+    keep_take_sites(t);
+    if (t->wrong || t->other)
+        return;
+    u->nests = keep_take(t);
+    u->counts.calls = (uint32_t)keep_take(t);
+    u->counts.kernels = (uint32_t)keep_take(t);
     u->counts.kept = true;
-    u->entry_name = keep_take_text(&t);
-    for (uint64_t n = keep_take_count(&t); n > 0 && !t.wrong; n--)
-        take_code(&t);
+    u->entry_name = keep_take_text(t);
+    for (uint64_t n = keep_take_count(t); n > 0 && !t->wrong; n--)
+        take_code(t);
     for (size_t i = 0; i < u->codes.n && !u->entry; i++)
         u->entry = (UnitEntry *)(uintptr_t)code_find(u->codes.at[i], u->entry_name);
-    return !t.wrong && u->entry;
+    t->wrong |= !u->entry;
+    u->kept = u->codes.n;
 }
 
-bool keep_load(Unit *u, const Content *c)
+bool keep_load(Unit *u, bool compiled)
 {
     Cache *cache = &u->jit->cache;
-    u->file = cache_read(cache, c->key);
-    if (!u->file)
+    u->file = cache_read(cache, u->key_for);
+    const Head *head = u->file ? (const Head *)(const void *)u->file->at : NULL;
+    if (!head)
         return false;
-    if (is_whole(u->file, c) && take_unit(u, c))
-        return true;
-    cache_remove(cache, c->key);
-    return false;
+    Taking t = {.u = u, .c = &u->key->content, .compiled = compiled};
+    t.wrong = !is_whole(u->file, u->key_for);
+    if (!t.wrong) {
+        char *body = u->file->at + sizeof *head;
+        t.at = body;
+        t.end = t.pieces = body + head->body;
+        t.n_pieces = u->file->n - sizeof *head - head->body;
+        take_unit(&t);
+    }
+    if (t.wrong)
+        cache_remove(cache, u->key_for);
+    if (t.wrong || t.other || !late_grows(u))
+        keep_not(u);
+    return !t.wrong && !t.other;
 }

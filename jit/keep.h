@@ -31,11 +31,14 @@ void keep_put_tensor(Writing *w, const Tensor *t);
 void keep_put_device_text(Writing *w, const char *text, size_t n);
 /* A data type of the program, or the one that passes gather things in. */
 void keep_put_def(Writing *w, const TypeDef *def);
+void keep_put_type(Writing *w, const Type *t);
 
 /* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
 typedef struct Taking {
     Unit *u;
     const Content *c;
+    bool compiled; /* the unit's environment has what is compiled, not what is written */
+    bool other; /* the file's code was made of something else */
     const char *at, *end; /* of the body */
     char *pieces;
     size_t n_pieces;
@@ -52,12 +55,24 @@ Span keep_take_span(Taking *t);
 /* Owned by the unit. NULL where something is wrong, here and below. */
 const Tensor *keep_take_tensor(Taking *t);
 const TypeDef *keep_take_def(Taking *t);
+const Type *keep_take_type(Taking *t);
 struct DeviceCode *keep_take_device_text(Taking *t, const char **text, size_t *n);
 
 /* ---- keep_site.c: calls of operators --------------------------------------------------------------------------------- */
 
 void keep_put_site(Writing *w, const OpSite *site);
 const OpSite *keep_take_site(Taking *t);
+
+/* ---- keep_late.c: what more code may be made for ------------------------------------------------------------------------ */
+
+/* The unit's sites, before its code. */
+void keep_put_sites(Writing *w, const Unit *u);
+/* They are as they were when the file was written, and the unit sleeps. */
+void keep_take_sites(Taking *t);
+/* What its code is for, and the table of addresses in it. */
+void keep_put_made(Writing *w, const Unit *u, const Code *code);
+/* Of code that is linked. */
+void keep_take_made(Taking *t, Code *code);
 
 /* ---- gpu/keep_run.c: runs on a card ------------------------------------------------------------------------------------ */
 

@@ -26,7 +26,7 @@ const TypeDef *keep_take_def(Taking *t)
 }
 
 /* Values of other types have no text that another process would read the same. */
-static void put_type(Writing *w, const Type *t)
+void keep_put_type(Writing *w, const Type *t)
 {
     keep_put(w, t->kind);
     keep_put(w, t->n);
@@ -42,12 +42,16 @@ static void put_type(Writing *w, const Type *t)
     case TYPE_TUPLE:
     case TYPE_REF: break;
     case TYPE_FUNC:
+        w->here |= t->n_params > 0;
+        if (!w->here)
+            keep_put_type(w, t->result);
+        break;
     case TYPE_VAR:
     case TYPE_HOLE:
     case TYPE_POISON: w->here = true; return;
     }
     for (uint32_t i = 0; i < t->n && !w->here; i++)
-        put_type(w, t->parts[i]);
+        keep_put_type(w, t->parts[i]);
 }
 
 static const Type *take_type(Taking *t, uint32_t depth);
@@ -56,6 +60,7 @@ static const Type *take_parts(Taking *t, uint64_t kind, uint64_t n, uint32_t dep
 {
     Ctx *cx = t->u->jit->cx;
     const TypeDef *def = NULL;
+    const Type *result = kind == TYPE_FUNC ? take_type(t, depth + 1) : NULL;
     if (kind == TYPE_ADT) {
         def = keep_take_def(t);
         t->wrong |= !def || def->n_params != n;
@@ -68,6 +73,8 @@ static const Type *take_parts(Taking *t, uint64_t kind, uint64_t n, uint32_t dep
         return NULL;
     if (kind == TYPE_ADT)
         return type_adt(cx, def, (uint32_t)n, parts);
+    if (kind == TYPE_FUNC)
+        return type_func(cx, 0, NULL, (uint32_t)n, parts, result);
     return kind == TYPE_REF ? type_ref(cx, parts[0]) : type_tuple(cx, (uint32_t)n, parts);
 }
 
@@ -76,7 +83,7 @@ static const Type *take_type(Taking *t, uint32_t depth)
     Dim dims[TENSOR_RANK_MOST];
     uint64_t kind = keep_take(t), n = keep_take_count(t);
     t->wrong |= depth > TYPE_DEPTH_MOST / 2;
-    if (kind == TYPE_TUPLE || kind == TYPE_REF || kind == TYPE_ADT)
+    if (kind == TYPE_TUPLE || kind == TYPE_REF || kind == TYPE_ADT || kind == TYPE_FUNC)
         return t->wrong ? NULL : take_parts(t, kind, n, depth);
     DType dtype = dtype_unpack(keep_take(t));
     t->wrong |= kind != TYPE_TENSOR || n > TENSOR_RANK_MOST || dtype_id(dtype) == DTYPE_IDS;
@@ -85,6 +92,11 @@ static const Type *take_type(Taking *t, uint32_t depth)
         t->wrong |= dims[i] < DIM_ANY;
     }
     return t->wrong ? NULL : type_tensor(t->u->jit->cx, dtype, (uint32_t)n, dims);
+}
+
+const Type *keep_take_type(Taking *t)
+{
+    return take_type(t, 0);
 }
 
 /* ---- attributes --------------------------------------------------------------------------------------------------------------- */
@@ -200,7 +212,7 @@ void keep_put_site(Writing *w, const OpSite *site)
         keep_put_span(w, site->attrs->at[i].span);
         keep_put_span(w, site->attrs->at[i].key_span);
     }
-    put_type(w, site->result);
+    keep_put_type(w, site->result);
     keep_put_span(w, site->span);
 }
 
@@ -213,7 +225,7 @@ const OpSite *keep_take_site(Taking *t)
     if (!t->wrong)
         site->attrs = take_attrs(t, site->op);
     if (!t->wrong)
-        site->result = take_type(t, 0);
+        site->result = keep_take_type(t);
     site->span = keep_take_span(t);
     return t->wrong ? NULL : site;
 }

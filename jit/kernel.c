@@ -594,7 +594,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
-        if (in != g && !g->failed && orc_module_instructions(in->m) >= MODULE_LEAST)
+        bool full = in != g && !g->failed && orc_module_instructions(in->m) >= MODULE_LEAST;
+        if (full && !g->again)
             kernels_give(g);
     } else if (k->batch != g->batch) {
         use_batch(g->unit, k->batch);

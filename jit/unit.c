@@ -155,17 +155,14 @@ static bool link_objects(Gen *g)
     if (limit_hit(&g->cx->limits) || !kernels_link(g))
         return false;
     vec_push(&u->codes, &u->arena, g->out);
-    if (!code_finish(u, g->out))
+    g->out->epoch = u->epoch;
+    if (!code_finish(u, g->out) || !closure_addresses(u, g->out))
         return false;
-    void *const *addresses = g->table ? image_find(g->out->image, g->table) : NULL;
-    if (addresses) {
-        closure_addresses(g, addresses);
-        g->made = addresses[2 * g->infos.n];
-    }
+    if (!g->entry)
+        return true;
     u->entry_name = g->entry;
-    if (g->entry)
-        u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, g->entry);
-    return (!g->table || addresses) && (!g->entry || u->entry);
+    u->entry = (UnitEntry *)(uintptr_t)image_find(g->out->image, g->entry);
+    return u->entry != NULL;
 }
 
 static bool link_module(Gen *g)
@@ -182,7 +179,6 @@ static bool link_module(Gen *g)
 typedef struct Making {
     Gen g;
     Buf why;
-    JitKey *key; /* NULL: it is not kept */
 } Making;
 
 static void making_end(Unit *u, bool ok)
@@ -193,7 +189,6 @@ static void making_end(Unit *u, bool ok)
         u->jit->beside = NULL;
     gen_deinit(&m->g, ok);
     buf_deinit(&m->why);
-    keep_free_key(m->key);
     free(m);
 }
 
@@ -230,9 +225,9 @@ static bool making_finish(Unit *u)
     bool limited = !ok && limit_hit(&u->jit->cx->limits);
     if (!ok)
         u->why = arena_copy_text(&u->arena, buf_text(&m->why), m->why.n);
-    else if (m->key)
-        keep_store(u, &m->key->content);
     making_end(u, ok);
+    if (ok)
+        keep_store(u);
     return !limited;
 }
 
@@ -275,7 +270,7 @@ static Unit *unit_new(Jit *jit, Module *env, const Name *name)
 static void unit_free(Unit *u)
 {
     making_drop(u);
-    keep_end(u);
+    keep_last(u);
     for (size_t i = 0; i < u->codes.n; i++)
         code_free(u->codes.at[i]);
     for (size_t i = 0; i < u->batches.n; i++)
@@ -408,7 +403,8 @@ static void add_sibling(Unit *u, const Def *def)
     ptrmap_put(&u->jit->units, def->fn, u);
 }
 
-static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
+static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes,
+                       JitKey *key)
 {
     uint32_t n = def->fn->params.n;
     Unit *u = unit_new(jit, env, def->name);
@@ -418,6 +414,7 @@ static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const 
     if (shapes)
         memcpy(own, shapes, n * sizeof *own);
     u->shapes = shapes ? own : NULL;
+    keep_as(u, key, shapes, n);
     Buf reason = {0};
     if (!make(u, def->fn, &reason))
         u->why = arena_copy_text(&u->arena, buf_text(&reason), reason.n);
@@ -426,20 +423,22 @@ static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const 
         unit_release(u);
         return NULL;
     }
-    if (jit->content && !u->why)
-        keep_store(u, jit->content);
+    if (!u->why)
+        keep_store(u);
     add_sibling(u, def);
     return u;
 }
 
 /* Filled with the code that was made of such contents, for these shapes; NULL when there is none. What it calls is looked up in `env`,
- * as when it is made. */
-static Unit *load(Jit *jit, Module *env, const Def *def, const Content *c,
-                  const Type *const *shapes)
+ * as when it is made; that may be the program as it is written, or as it is compiled. */
+static Unit *load(Jit *jit, Module *env, const Def *def, JitKey *key, const Type *const *shapes,
+                  bool compiled)
 {
     const Function *fn = def->fn;
     Unit *u = unit_new(jit, env, def->name);
-    if (!u || !keep_load(u, c)) {
+    if (u)
+        keep_as(u, key, shapes, fn->params.n);
+    if (!u || !keep_load(u, compiled)) {
         if (u)
             unit_release(u);
         return NULL;
@@ -450,8 +449,8 @@ static Unit *load(Jit *jit, Module *env, const Def *def, const Content *c,
         params[i] = shapes ? shapes[i] : type_resolve(jit->cx, fn->params.at[i]->base.type);
     u->params = params;
     u->shapes = shapes ? params : NULL;
-    for (size_t i = 0; i < c->defs.n; i++) {
-        const Def *needed = module_find(env, c->defs.at[i]->name);
+    for (size_t i = 0; i < key->content.defs.n; i++) {
+        const Def *needed = module_find(env, key->content.defs.at[i]->name);
         if (needed && needed->fn)
             vec_push(&u->needs, &u->arena, ((Dependency){needed->name, needed->fn}));
     }
@@ -459,42 +458,23 @@ static Unit *load(Jit *jit, Module *env, const Def *def, const Content *c,
     return u;
 }
 
-Unit *unit_kept(Jit *jit, Module *env, const Def *def, const Content *c)
+Unit *unit_kept(Jit *jit, Module *env, const Def *def, JitKey *key)
 {
     const Function *fn = def->fn;
     keep_units(jit, fn, is_current_in, env);
     for (Unit *u = ptrmap_find(&jit->units, fn); u; u = u->sibling)
         if (u->file && has_shapes(u, fn->params.n, NULL))
             return u;
-    return load(jit, env, def, c, NULL);
+    return load(jit, env, def, key, NULL, false);
 }
 
-/* The contents with the shapes that code is made for. */
-static Content content_for(Jit *jit, const Content *c, uint32_t n, const Type *const *shapes)
-{
-    Content out = *c;
-    Buf text = {0};
-    for (uint32_t i = 0; shapes && i < n; i++)
-        buf_printf(&text, "%s;", type_str(jit->cx, shapes[i]));
-    content_key_with(c, buf_text(&text), out.key);
-    buf_deinit(&text);
-    return out;
-}
-
-/* What waits for its shapes is looked for among what was kept when they come. */
+/* What waits for its shapes, and what was not looked for in all that was kept because only the program as it is compiled says whether it
+ * is that, is looked for now. */
 static Unit *load_or_make(Jit *jit, Module *env, const Def *def, const Type *const *shapes)
 {
-    const Content *waiting = keep_waiting(jit, def->fn);
-    if (!waiting)
-        return unit_make(jit, env, def, shapes);
-    Content c = content_for(jit, waiting, def->fn->params.n, shapes);
-    Unit *u = load(jit, env, def, &c, shapes);
-    if (u)
-        return u;
-    jit->content = &c;
-    u = unit_make(jit, env, def, shapes);
-    jit->content = NULL;
-    return u;
+    JitKey *waiting = keep_waiting(jit, def->fn), *key = waiting ? waiting : jit->key;
+    Unit *u = key ? load(jit, env, def, key, shapes, true) : NULL;
+    return u ? u : unit_make(jit, env, def, shapes, key);
 }
 
 /* A definition is compiled for so many shapes, of which those least used are dropped; for all other shapes at once when more than the
@@ -577,7 +557,10 @@ bool unit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
     const Def *def = find_def(env, name, why);
     bool free = !jit->beside || making_finish(jit->beside);
     Unit *u = def ? unit_there(jit, env, def, NULL) : NULL;
+    if (def && free && !u && key)
+        u = load(jit, env, def, key, NULL, true);
     if (def && free && !u && (u = unit_new(jit, env, def->name))) {
+        keep_as(u, key, NULL, 0);
         bool ok = making_begin(u, def->fn);
         if (!ok && limit_hit(&jit->cx->limits)) {
             unit_release(u);
@@ -585,12 +568,8 @@ bool unit_begin(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why)
         }
         if (u)
             add_sibling(u, def);
-        if (u && u->making) {
-            u->making->key = key;
-            key = NULL;
-        } else if (u && !u->why && key) {
-            keep_store(u, &key->content);
-        }
+        if (u && !u->making && !u->why)
+            keep_store(u);
     }
     keep_free_key(key);
     return u && unit_or_why(u, why);
@@ -696,17 +675,92 @@ bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, 
     return ok;
 }
 
-void *unit_late(Unit *u, Instance *in, LateWish wish)
+static void *late_code(const Unit *u, LateWish wish)
+{
+    const VariantSite *site = NULL;
+    if (wish.kind == LATE_GENERIC || wish.kind == LATE_SHAPES)
+        site = u->variants.at[wish.number];
+    if (wish.kind == LATE_SHAPES)
+        return site->n > 0 ? site->variants[site->n - 1].code : NULL;
+    return site                     ? site->generic
+           : wish.kind == LATE_SITE ? u->lates.at[wish.number]->code
+                                    : ptrmap_find(&u->infos.at[wish.number]->at, wish.type);
+}
+
+void *unit_late(Unit *u, LateWish wish)
 {
     Gen g;
     Buf why = {0};
     gen_init(&g, u, &why);
-    bool ok = !g.failed && gen_late(&g, in, wish) && link_module(&g);
+    bool ok = !g.failed && gen_late(&g, wish) && link_module(&g);
     gen_deinit(&g, ok);
+    /* What was begun has changed what a unit that wakes would find. */
+    if (!ok)
+        keep_not(u);
     if (why.n > 0 && !wish.shapes)
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
-    return ok ? g.made : NULL;
+    return ok ? late_code(u, wish) : NULL;
+}
+
+/* ---- waking ------------------------------------------------------------------------------------------------------------ */
+
+/* Goes through the making of a module whose code is there. Its functions count as made until the epoch ends. */
+static bool make_again(Unit *u, const Code *code, Buf *why)
+{
+    const Def *def = module_find(u->env, u->name);
+    Gen g;
+    u->epoch = code->epoch;
+    gen_init(&g, u, why);
+    g.again = true;
+    bool ok = !g.failed && def && def->fn &&
+              (code->wish.kind == LATE_ENTRY ? gen_unit(&g, def->fn) : gen_late(&g, code->wish));
+    gen_deinit(&g, true);
+    return ok;
+}
+
+static void forget_functions(Unit *u)
+{
+    PtrMap *const of_functions[] = {&u->by_function, &u->lendable, &u->signatures, &u->values};
+    for (size_t i = 0; i < sizeof of_functions / sizeof *of_functions; i++)
+        ptrmap_clear(of_functions[i]);
+    u->instances.n = 0;
+    u->rounds = 0;
+    u->results = false;
+    u->infos_woken = u->lates_woken = u->variants_woken = 0;
+}
+
+bool unit_wake(Unit *u)
+{
+    if (!u->asleep)
+        return true;
+    JitCounts counts = u->counts;
+    Buf why = {0};
+    bool ok = true;
+    uint32_t epoch = u->epoch;
+    forget_functions(u);
+    for (size_t i = 0; i < u->codes.n && ok; i++)
+        if (u->codes.at[i]->wish.kind != LATE_NOTHING)
+            ok = make_again(u, u->codes.at[i], &why);
+    u->counts = counts;
+    /* Code that is made from here on calls none of the file's but through sites: these symbols are not its. */
+    u->epoch = epoch + 1;
+    if (limit_hit(&u->jit->cx->limits)) {
+        buf_deinit(&why);
+        return false;
+    }
+    ok = ok && u->infos_woken == u->infos.n && u->lates_woken == u->lates.n &&
+         u->variants_woken == u->variants.n;
+    u->asleep = !ok;
+    if (!ok && why.n == 0) {
+        cache_remove(&u->jit->cache, u->key_for);
+        buf_printf(&why, "the kept code of `@%s` is not what is made of it now; it is forgotten",
+                   u->name->text);
+    }
+    if (!ok)
+        diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
+    buf_deinit(&why);
+    return ok;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------ */
@@ -754,14 +808,19 @@ static void forget_code(Instance *in)
 {
     if (in->late)
         in->late->code = NULL;
-    if (in->variants)
-        *in->variants = (VariantSite){.unit = in->variants->unit, .in = in};
+    if (in->variants) {
+        in->variants->generic = NULL;
+        in->variants->n = 0;
+    }
 }
 
 bool unit_renew(Unit *u, Module *env)
 {
     if (is_current(u, env))
         return true;
+    if (!unit_wake(u))
+        return false;
+    keep_not(u);
     Module *old = u->env;
     u->env = module_retain(env);
     module_use(u->code, old);

@@ -14,10 +14,10 @@ static Value function_call(Object *fn, uint32_t n, const Value *args)
 {
     FunctionInfo *info = info_of(fn);
     Ctx *cx = info->unit->jit->cx;
-    if (n != info->in->n) {
+    uint32_t wanted = info->type->n;
+    if (n != wanted) {
         diag_error(cx->diags, E0305_ARGUMENTS, (Span){0},
-                   "the function takes %u argument%s, not %u", info->in->n,
-                   info->in->n == 1 ? "" : "s", n);
+                   "the function takes %u argument%s, not %u", wanted, wanted == 1 ? "" : "s", n);
         return value_none();
     }
     Value few[8], *all = n < 8 ? few : memory_zeroed(n + 1, sizeof *all);
@@ -37,6 +37,12 @@ static Value function_call(Object *fn, uint32_t n, const Value *args)
 static const Type *function_type_of(const Object *fn)
 {
     return info_of(fn)->type;
+}
+
+/* The instance that it is a closure of; NULL after a diagnostic. */
+static const Instance *instance_of(const Object *fn)
+{
+    return unit_wake(info_of(fn)->unit) ? info_of(fn)->in : NULL;
 }
 
 /* ---- what it was made from ------------------------------------------------------------------------------------------ */
@@ -98,7 +104,7 @@ static const Name *function_uses(const Object *fn, const PtrMap *names)
 {
     Using u = {.names = names};
     Around a = {0};
-    find_around(&a, info_of(fn)->in);
+    find_around(&a, instance_of(fn));
     for (size_t i = 0; i < a.found.n && !u.found; i++)
         ir_walk(&a.found.at[i]->fn->base, note_use, NULL, &u);
     forget_around(&a);
@@ -117,8 +123,10 @@ static Expr *bound(Arena *arena, const Instance *in, Var *v, Expr *body)
 /* Functions that are found later are used by those found before, so their bindings go around. */
 static struct Expr *function_source(const Object *fn, struct Module *into, PtrMap *locals)
 {
-    const Instance *self = info_of(fn)->in;
+    const Instance *self = instance_of(fn);
     Around a = {0};
+    if (!self)
+        return NULL;
     PtrMap done = {0};
     find_around(&a, self);
     module_use(into, info_of(fn)->unit->code);

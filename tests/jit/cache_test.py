@@ -53,6 +53,45 @@ def @main(%x: Tensor[(?, 8), float32], %n: int32) {
 """
 
 
+# Code that is made while it runs: for a type, for shapes, of a closure that left.
+TYPES = """#[version = "0.0.5"]
+type Nest[A] {
+  End,
+  More(A, Nest[(A, A)]),
+}
+def @halves(%n: int32) -> int32 { if (%n < 2) { 0 } else { 1 + @halves(divide(%n, 2)) } }
+def @size[A](%n: Nest[A]) -> int32 { match (%n) { End => 0, More(_, %t) => let %s = @size(%t); 1 + 2 * %s + @halves(%s) } }
+def @grow[A](%n: int32, %a: A) -> Nest[A] { if (%n == 0) { End } else { More(%a, @grow(%n - 1, (%a, %a))) } }
+def @main(%n: int32) { @halves(%n) + @size(@grow(%n, divide(1, %n))) }
+"""
+
+LENGTHS = """#[version = "0.0.5"]
+def @grow(%n: int32, %x: Tensor[(?), int32]) -> int32 {
+  if (%n == 0) { sum(%x) } else { @grow(%n - 1, concatenate((%x, ones(shape=[2], dtype="int32")), axis=0)) }
+}
+def @main(%n: int32) { @grow(%n, full(divide(6, %n), shape=[1], dtype="int32")) }
+"""
+
+CLOSURES = """def @f(%x: int32) -> int32 { %x * 2 }
+let %k = 5;
+let %g = fn (%y: int32) -> int32 { @f(%y) + %k };
+%g(2)
+let %all = (fn (%y: int32) { %g(@f(%y)) }, %g);
+%all.0(3) + %all.1(1)
+def @f(%x: int32) -> int32 { %x * 100 }
+%g(2)
+%all.0(3) + %all.1(1)
+let %i = @map(%g, Cons(1, Cons(2, Nil)));
+%i
+def @pair[A, B](%p: fn(int32) -> A, %q: fn(A) -> B) { fn (%x: int32) { (%q(%p(%x)), %p(%x)) } }
+let %h = @pair(%g, fn (%x: int32) { divide(1000, %x) });
+%h(1)
+%h
+:engine interp
+%h(2)
+"""
+
+
 @unittest.skipIf(subprocess.run([RELAY, "compile", "-", "--emit", "lowered"], input=b"fn (%x: int32) { add(%x, 1) }",
                                 capture_output=True).returncode == 1, "no JIT is built in")
 class Cache(unittest.TestCase):
@@ -156,18 +195,50 @@ def @main(%n: int32) {
     def test_llvm_is_not_opened(self):
         path = self.write("values.rly", VALUES)
         wanted = self.run_values(path, 3)
-        # Without its plug-in nothing is made; what was made runs.
-        build = os.path.join(self.folder.name, "build")
-        os.mkdir(build)
-        beside = os.path.dirname(os.path.realpath(RELAY))
-        for name in ("relay", "relay-jit.so"):
-            shutil.copy(os.path.join(beside, name), build)
-        self.program = os.path.join(build, "relay")
+        self.without_llvm()
         self.assertEqual(self.run_values(path, 3), wanted)
         code, _, err = self.run_values(self.write("other.rly", VALUES.replace("100", "99")), 3)
         self.assertEqual(code, 0)
         self.assertIn("W0701", err)
         self.assertIn("relay-llvm.so is not installed", err)
+
+    def without_llvm(self):
+        """Without its plug-in nothing is made; what was made runs."""
+        build = os.path.join(self.folder.name, "build")
+        os.makedirs(build, exist_ok=True)
+        beside = os.path.dirname(os.path.realpath(RELAY))
+        for name in ("relay", "relay-jit.so"):
+            shutil.copy(os.path.join(beside, name), build)
+        self.program = os.path.join(build, "relay")
+
+    def test_what_is_made_while_code_runs_is_kept(self):
+        for name, text, few, more in (("types", TYPES, 17, 19), ("lengths", LENGTHS, 6, 9)):
+            with self.subTest(name):
+                shutil.rmtree(self.cache, ignore_errors=True)
+                path = self.write("growing.rly", text)
+                wanted = {n: self.run_values(path, n, "interp") for n in (0, few, more, more + 1)}
+                self.program = RELAY
+                self.assertEqual(self.run_values(path, few), wanted[few])
+                self.without_llvm()
+                self.assertEqual(self.run_values(path, few), wanted[few])
+                code, _, err = self.run_values(path, more)
+                self.assertIn("relay-llvm.so is not installed", err)
+                self.assertNotEqual(code, 0)
+                # The next process makes what is missing beside what is there, and so does the one after it.
+                for n in (more, more + 1):
+                    self.program = RELAY
+                    self.assertEqual(self.run_values(path, n), wanted[n])
+                    self.without_llvm()
+                    self.assertEqual(self.run_values(path, few), wanted[few])
+                    self.assertEqual(self.run_values(path, n), wanted[n])
+                self.assertIn("divided by zero", self.run_values(path, 0)[2])
+                self.assertEqual(len(self.files()), 1)
+
+    def test_closures_are_kept_and_find_what_is_defined_anew(self):
+        plain = self.relay("--exec", "jit", input=CLOSURES, env={"RELAY_CACHE": "off"}).stdout
+        self.assertIn("(4, 205)", plain)
+        for _ in range(2):
+            self.assertEqual(self.relay("--exec", "jit", input=CLOSURES).stdout, plain)
 
     def test_a_plugin_of_another_build_is_not_opened(self):
         build, beside = os.path.join(self.folder.name, "build"), os.path.dirname(os.path.realpath(RELAY))
