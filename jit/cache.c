@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,12 +65,12 @@ static const char *objection(const char *path)
     return st.st_mode & 077 ? "others may use it (`chmod 700` would change that)" : NULL;
 }
 
-/* How many bytes there may be; false: what the environment says is no number of mebibytes, nor `on`. */
+/* How many bytes there may be, 0: nobody says it; false: what the environment says is no number of mebibytes, nor `on`. */
 static bool find_most(size_t *out)
 {
     const char *said = getenv("RELAY_CACHE");
     uint64_t mebibytes;
-    *out = CACHE_MOST;
+    *out = 0;
     if (!said || !*said || !strcmp(said, "on"))
         return true;
     if (!number_parse_uint((Str){said, strlen(said)}, &mebibytes) || mebibytes == 0 ||
@@ -77,6 +78,15 @@ static bool find_most(size_t *out)
         return false;
     *out = (size_t)mebibytes << 20;
     return true;
+}
+
+/* How many bytes the disk of the folder has room for. */
+static size_t most_on_disk(const char *folder)
+{
+    struct statvfs disk;
+    if (statvfs(folder, &disk) != 0 || disk.f_bavail / CACHE_PART >= CACHE_MOST / disk.f_frsize)
+        return CACHE_MOST;
+    return (size_t)(disk.f_bavail / CACHE_PART * disk.f_frsize);
 }
 
 bool cache_open(Cache *c, Diags *diags)
@@ -109,6 +119,8 @@ bool cache_open(Cache *c, Diags *diags)
         }
     }
     buf_deinit(&path);
+    if (c->folder.n > 0 && c->most == 0)
+        c->most = most_on_disk(buf_text(&c->folder));
     return c->folder.n > 0;
 }
 
@@ -200,8 +212,8 @@ static size_t remove_oldest(int folder, Entry *entries, size_t n, size_t total, 
     return total;
 }
 
-/* Leaves the files that were used last, as many as there is room for. */
-static void sweep(Cache *c)
+/* Leaves the files that were used last, as many as there is room for beside so many bytes. */
+static void sweep(Cache *c, size_t more)
 {
     DIR *dir = opendir(buf_text(&c->folder));
     Entry *entries = NULL;
@@ -228,8 +240,9 @@ static void sweep(Cache *c)
         memcpy(entries[n++].name, e->d_name, len + 1);
         total += (size_t)st.st_size;
     }
-    if (dir && total > c->most)
-        remove_oldest(dirfd(dir), entries, n, total, c->most / 4 * 3);
+    size_t leave = c->most / 4 * 3;
+    if (dir && total + more > c->most)
+        remove_oldest(dirfd(dir), entries, n, total, leave > more ? leave - more : 0);
     if (dir)
         closedir(dir);
     memory_free(entries);
@@ -247,7 +260,7 @@ void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces)
     bool first = atomic_fetch_add(&c->stores, 1) == 0;
     if (atomic_fetch_add(&c->since, size) + size > c->most / SWEEP_PART || first) {
         atomic_store(&c->since, 0);
-        sweep(c);
+        sweep(c, size);
     }
     path_of(c, key, &path);
     buf_printf(&beside, "%s.%ld.%u.new", buf_text(&path), (long)getpid(), atomic_load(&c->stores));

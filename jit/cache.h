@@ -14,8 +14,10 @@
 
 #include <stdatomic.h>
 
-/* Bytes of all files together, where the environment's RELAY_CACHE gives no number of mebibytes. */
-#define CACHE_MOST ((size_t)1 << 30)
+/* Bytes of all files together, where the environment's RELAY_CACHE gives no number of mebibytes: so many, of what the disk has free this
+ * part at most. A large network takes more than half a gibibyte, and a file may take half of all. */
+#define CACHE_MOST ((size_t)4 << 30)
+#define CACHE_PART 8
 
 typedef struct Cache {
     bool off; /* nobody wants it */
