@@ -211,6 +211,7 @@ static const Rule rules[] = {
     CALL(timer_create),
     CALL(timer_delete),
     CALL(timer_settime),
+    CALL(timerfd_settime),
     CALL(setitimer),
     CALL(uname),
     CALL_IF(prlimit64, EQUALS, 0, 0),

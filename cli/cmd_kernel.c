@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -96,6 +97,11 @@ static int run_kernel(const CliArgs *args)
         .connection_file = cli_value(args, "connection"),
         .sandbox = cli_value(args, "sandbox") != NULL,
     };
+    /* Jupyter interrupts a kernel whenever it likes, and one that is still being loaded is not to end of that. */
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupts, NULL);
     listen_early(asked.connection_file, &asked);
     int (*run)(const KernelOptions *) =
         (int (*)(const KernelOptions *))open_kernel("relay_kernel_run");

@@ -6,6 +6,7 @@
 #include "kernel/internal.h"
 
 #include <fcntl.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,8 +21,8 @@ bool aside_init(Aside *a)
     int ends[2];
     *a = (Aside){.echo = relay_echo_new(), .back_read = -1, .back_write = -1};
     pthread_mutex_init(&a->lock, NULL);
-    sem_init(&a->work, 0, 0);
-    if (!a->echo || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    a->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (!a->echo || a->alarm < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
         return false;
     a->back_read = ends[0];
     a->back_write = ends[1];
@@ -35,15 +36,20 @@ void aside_deinit(Aside *a)
         close(a->back_read);
     if (a->back_write >= 0)
         close(a->back_write);
-    sem_destroy(&a->work);
+    if (a->alarm >= 0)
+        close(a->alarm);
     pthread_mutex_destroy(&a->lock);
 }
 
 void aside_wake(Aside *a)
 {
-    int waiting = 0;
-    if (sem_getvalue(&a->work, &waiting) == 0 && waiting == 0)
-        sem_post(&a->work);
+    timerfd_settime(a->alarm, 0, &(struct itimerspec){.it_value = {.tv_nsec = 1}}, NULL);
+}
+
+static void wake_soon(Aside *a)
+{
+    if (!atomic_exchange(&a->set, true))
+        timerfd_settime(a->alarm, 0, &(struct itimerspec){.it_value = soon}, NULL);
 }
 
 /* ---- the shell thread ---- */
@@ -63,7 +69,7 @@ void aside_lend(Aside *a)
     a->held = 0;
     atomic_store(&a->running, true);
     pthread_mutex_unlock(&a->lock);
-    aside_wake(a);
+    wake_soon(a);
 }
 
 void aside_take_back(Aside *a)
@@ -83,7 +89,7 @@ void aside_note(Channel *shell)
 {
     Kernel *k = shell->kernel;
     if (relay_echo_note(k->aside.echo, k->session))
-        aside_wake(&k->aside);
+        wake_soon(&k->aside);
 }
 
 /* ---- the aside thread ---- */
@@ -122,8 +128,10 @@ void *aside_main(void *data)
     Kernel *k = c->kernel;
     memory_patient(true);
     while (!atomic_load(&k->stopping)) {
-        if (sem_wait(&k->aside.work) != 0)
+        uint64_t times;
+        if (read(k->aside.alarm, &times, sizeof times) < 0)
             continue;
+        atomic_store(&k->aside.set, false);
         if (!atomic_load(&k->stopping))
             relay_echo_session(k->aside.echo);
         if (!cell_runs(k))

@@ -9,7 +9,6 @@
 #include "include/relay.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 
 typedef struct Channel Channel;
@@ -17,7 +16,9 @@ typedef struct Channel Channel;
 typedef struct Aside {
     RelayEcho *echo;
     pthread_mutex_t lock;
-    sem_t work; /* a cell began, or there is something to take over */
+    int alarm; /* a timer: readable some milliseconds after a cell began, or there was something to take over */
+    atomic_bool
+        set; /* the timer is; who runs many short cells is not held up by a thread that wakes for each */
     atomic_bool running; /* a cell */
     int back_read, back_write; /* a pipe: readable when the shell thread wants the socket back */
     Channel *shell;
@@ -28,7 +29,7 @@ bool aside_init(Aside *a);
 void aside_deinit(Aside *a);
 /* The aside thread; its Channel. */
 void *aside_main(void *data);
-/* It looks whether the kernel ends. Any thread. */
+/* It looks at once whether the kernel ends. Any thread. */
 void aside_wake(Aside *a);
 
 /* Of the shell thread: at its beginning and end. */

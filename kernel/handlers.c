@@ -484,13 +484,11 @@ static void hand_over(Channel *c)
     a->held++;
 }
 
-/* Front ends take the end of any request for that of the cell, which goes on. All of it is on its way before whatever the cell says
- * next. */
+/* Front ends take the end of any request for that of the cell, which goes on. */
 static void still_busy(Channel *c)
 {
     channel_publish_for(c, c->kernel->aside.shell->request.header_text, "status",
                         json_pack("{s:s}", "execution_state", "busy"));
-    publish_wait(&c->kernel->publisher, c->hand, &c->out);
 }
 
 void channel_handle(Channel *c)

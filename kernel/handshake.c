@@ -31,7 +31,7 @@ static void send_registration(const Connection *c, Socket *launcher, const Signe
     packet_add(packet, str_of(signature));
     packet_add(packet, frame);
     free(text);
-    socket_send(launcher, packet, 0);
+    socket_send(launcher, packet);
 }
 
 static bool is_acknowledgement(const Packet *packet, const Signer *signer)

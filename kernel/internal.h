@@ -5,8 +5,8 @@
  * lends the socket to the aside thread, which answers from the session's echo what can be answered then
  * and leaves the rest for later; the stdin socket, through which a running cell asks, is its alone; the control
  * thread owns the control socket, so that interrupts arrive while a cell runs; the
- * publisher thread owns the iopub socket; one more echoes heartbeats. What they share is
- * constant after the start, atomic, or travels through the publisher's queue. */
+ * iopub socket belongs to whoever has the publisher's lock; a thread welcomes there and reads what C
+ * libraries print; one more echoes heartbeats. What they share is constant after the start, atomic, or the publisher's. */
 #ifndef KERNEL_INTERNAL_H
 #define KERNEL_INTERNAL_H
 
@@ -66,7 +66,6 @@ struct Channel {
     ChannelKind kind;
     const char *name; /* for the log */
     Socket *socket;
-    Socket *hand; /* to the publisher */
     Seen seen;
     Message request; /* the one being handled */
     Packet out;

@@ -87,7 +87,7 @@ void channel_publish_for(Channel *c, Str parent, const char *type, json_t *conte
     publish_begin(&c->out, type);
     message_write(&c->out, &c->kernel->sender, type, parent, NULL, content);
     settle(c);
-    publish(c->hand, &c->out);
+    publish(&c->kernel->publisher, &c->out);
 }
 
 void channel_publish(Channel *c, const char *type, json_t *content)
@@ -98,7 +98,7 @@ void channel_publish(Channel *c, const char *type, json_t *content)
 void channel_stream(Channel *c, const char *name, Str text)
 {
     settle(c);
-    publish_text(c->hand, &c->out, name, parent_of(c), text);
+    publish_text(&c->kernel->publisher, name, parent_of(c), text);
 }
 
 bool channel_send(Channel *c, Socket *to, const char *type, json_t *metadata, json_t *content)
@@ -108,7 +108,7 @@ bool channel_send(Channel *c, Socket *to, const char *type, json_t *metadata, js
         packet_add(&c->out, packet_frame(&c->request.packet, i));
     message_write(&c->out, &c->kernel->sender, type, parent_of(c), metadata, content);
     settle(c);
-    return !c->out.overflow && socket_send(to, &c->out, 0);
+    return !c->out.overflow && socket_send(to, &c->out);
 }
 
 void channel_reply(Channel *c, const char *type, json_t *content)
@@ -117,17 +117,14 @@ void channel_reply(Channel *c, const char *type, json_t *content)
     c->metadata = NULL;
 }
 
-static bool channel_init(Channel *c, Kernel *k, ChannelKind kind, const char *name)
+static Channel channel_of(Kernel *k, ChannelKind kind, const char *name)
 {
-    *c = (Channel){
+    return (Channel){
         .kernel = k, .kind = kind, .name = name, .socket = k->sockets[kind], .session = k->session};
-    c->hand = publisher_hand(&k->publisher);
-    return c->hand != NULL;
 }
 
 static void channel_deinit(Channel *c)
 {
-    socket_free(c->hand);
     for (Held *h = c->held; h; h = c->held) {
         c->held = h->next;
         packet_deinit(&h->packet);
@@ -501,19 +498,16 @@ static bool start_thread(pthread_t *thread, void *(*run)(void *), void *data)
 /* Runs the threads from first to last word. */
 static bool kernel_serve(Kernel *k, const sigset_t *signals)
 {
-    Channel shell, control, aside;
+    Channel shell = channel_of(k, CHANNEL_SHELL, "shell"),
+            control = channel_of(k, CHANNEL_CONTROL, "control"),
+            aside = channel_of(k, CHANNEL_SHELL, "shell");
     pthread_t heartbeat_thread, shell_thread, control_thread, aside_thread;
-    if (!publisher_start(&k->publisher, k->wire, k->sockets[CHANNEL_IOPUB], &k->sender))
+    if (!publisher_start(&k->publisher, k->sockets[CHANNEL_IOPUB], &k->sender))
         return false;
-    bool ok = channel_init(&shell, k, CHANNEL_SHELL, "shell");
-    ok = channel_init(&control, k, CHANNEL_CONTROL, "control") && ok;
-    ok = channel_init(&aside, k, CHANNEL_SHELL, "shell") && ok;
     aside.aside = true;
     k->aside.shell = &shell;
-    bool beats =
-        ok && start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
-    if (ok)
-        channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
+    bool beats = start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
+    channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
     bool serves = beats && start_thread(&shell_thread, shell_main, &shell);
     bool answers = serves && start_thread(&aside_thread, aside_main, &aside);
     bool controls = answers && start_thread(&control_thread, control_main, &control);

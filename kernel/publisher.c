@@ -1,3 +1,4 @@
+#define _GNU_SOURCE 1
 #include "kernel/publisher.h"
 
 #include "base/limit.h"
@@ -12,66 +13,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char queue_endpoint[] = "inproc://publisher";
-
 /* Text is sent when it is this old, or this long. */
 static const double gather_seconds = 0.05;
 enum { GATHER_BYTES = 1 << 16 };
 
-/* The first frame of what is handed over says what it is. */
-static const char tag_message[] = "M", tag_text[] = "T", tag_mark[] = "W", tag_end[] = "Q";
-
 /* Streams are told apart by these addresses. */
 static const char stream_stdout[] = "stdout", stream_stderr[] = "stderr";
 
-/* ---- handing over ---- */
-
-Socket *publisher_hand(Publisher *p)
-{
-    Buf why = {0};
-    Socket *hand = socket_new(p->wire, SOCKET_HAND, NULL);
-    if (hand && !socket_connect(hand, queue_endpoint, &why)) {
-        socket_free(hand);
-        hand = NULL;
-    }
-    buf_deinit(&why);
-    return hand;
-}
-
-void publish_begin(Packet *packet, const char *topic)
-{
-    packet_clear(packet);
-    packet_add(packet, str_of(tag_message));
-    packet_add(packet, str_of(topic));
-}
-
-void publish(Socket *hand, const Packet *packet)
-{
-    if (!packet->overflow)
-        socket_send(hand, packet, 0);
-}
-
-void publish_text(Socket *hand, Packet *packet, const char *stream, Str parent, Str text)
-{
-    packet_clear(packet);
-    packet_add(packet, str_of(tag_text));
-    packet_add(packet, str_of(stream));
-    packet_add(packet, parent);
-    packet_add(packet, text);
-    publish(hand, packet);
-}
-
-void publish_wait(Publisher *p, Socket *hand, Packet *packet)
-{
-    packet_clear(packet);
-    packet_add(packet, str_of(tag_mark));
-    if (packet->overflow || !socket_send(hand, packet, 0))
-        return;
-    while (sem_wait(&p->passed) != 0)
-        continue;
-}
-
 /* ---- streams ---- */
+
+/* The thread looks again. */
+static void wake(Publisher *p)
+{
+    ssize_t n = write(p->wake_write, "", 1);
+    (void)n;
+}
 
 /* How many bytes at the end begin a character that has not come whole yet. */
 static size_t unfinished(Str text)
@@ -94,7 +50,7 @@ static void send_text(Publisher *p, size_t n)
     message_write(
         &p->out, p->sender, "stream", parent, NULL,
         json_pack("{s:s, s:o}", "name", p->stream, "text", json_text(buf_text(&p->text), n)));
-    socket_send(p->iopub, &p->out, 0);
+    socket_send(p->iopub, &p->out);
 }
 
 /* Everything gathered leaves, whole characters or not. */
@@ -133,15 +89,11 @@ static void gather(Publisher *p, const char *stream, Str parent, Str text)
         p->due = clock_seconds() + gather_seconds;
         buf_clear(&p->text_parent);
         buf_bytes(&p->text_parent, parent.ptr, parent.len);
+        wake(p);
     }
     buf_bytes(&p->text, text.ptr, text.len);
     if (p->text.n >= GATHER_BYTES)
         flush_whole_text(p);
-}
-
-static const char *stream_name(Str name)
-{
-    return str_is(name, stream_stderr) ? stream_stderr : stream_stdout;
 }
 
 /* ---- what C libraries print ---- */
@@ -188,6 +140,23 @@ static void read_pipe(int fd, Buf *out)
     }
 }
 
+/* What was printed goes behind everything that was published before. The lock is held. */
+static void take_printed(Publisher *p)
+{
+    Str parent = {buf_text(&p->parent), p->parent.n};
+    struct pollfd fds[2] = {{p->captures[0].pipe, POLLIN, 0}, {p->captures[1].pipe, POLLIN, 0}};
+    if (poll(fds, 2, 0) <= 0)
+        return;
+    for (int i = 0; i < 2; i++) {
+        Buf printed = {0};
+        read_pipe(p->captures[i].pipe, &printed);
+        if (printed.n > 0)
+            gather(p, i == 0 ? stream_stdout : stream_stderr, parent,
+                   (Str){buf_text(&printed), printed.n});
+        buf_deinit(&printed);
+    }
+}
+
 void publisher_attribute(Publisher *p, Str parent)
 {
     pthread_mutex_lock(&p->lock);
@@ -196,76 +165,16 @@ void publisher_attribute(Publisher *p, Str parent)
     pthread_mutex_unlock(&p->lock);
 }
 
-static bool anything_printed(Publisher *p)
-{
-    struct pollfd fds[2] = {{p->captures[0].pipe, POLLIN, 0}, {p->captures[1].pipe, POLLIN, 0}};
-    pthread_mutex_lock(&p->lock);
-    bool any = poll(fds, 2, 0) > 0;
-    pthread_mutex_unlock(&p->lock);
-    return any;
-}
-
 void publisher_settle(Publisher *p)
 {
-    const struct timespec pause = {.tv_nsec = 50 * 1000};
+    /* A full pipe is emptied by the thread, for which it needs the lock. */
     fflush(NULL);
-    /* A thread that goes on printing is not waited for. */
-    for (int tries = 0; tries < 2000 && anything_printed(p); tries++)
-        nanosleep(&pause, NULL);
-}
-
-/* ---- the thread ---- */
-
-/* False when it was the order to end. */
-static bool handle(Publisher *p, const Packet *packet)
-{
-    Str tag = packet_frame(packet, 0);
-    if (str_is(tag, tag_end))
-        return false;
-    if (str_is(tag, tag_text)) {
-        gather(p, stream_name(packet_frame(packet, 1)), packet_frame(packet, 2),
-               packet_frame(packet, 3));
-        return true;
-    }
-    if (str_is(tag, tag_mark)) {
-        sem_post(&p->passed);
-        return true;
-    }
-    flush_text(p);
-    socket_send(p->iopub, packet, 1);
-    return true;
-}
-
-/* Everything that waits in the queue. */
-static bool handle_queue(Publisher *p)
-{
-    while (socket_receive(p->queue, &p->packet))
-        if (p->packet.n > 0 && !handle(p, &p->packet))
-            return false;
-    return true;
-}
-
-/* What was printed goes behind everything that was handed over before. Whoever runs a cell
- * settles before handing over more, and the lock keeps that until this is done. */
-static bool handle_pipes(Publisher *p)
-{
-    Buf printed[2] = {{0}, {0}};
-    bool on = true;
     pthread_mutex_lock(&p->lock);
-    for (int i = 0; i < 2; i++)
-        read_pipe(p->captures[i].pipe, &printed[i]);
-    if (printed[0].n + printed[1].n > 0)
-        on = handle_queue(p);
-    Str parent = {buf_text(&p->parent), p->parent.n};
-    for (int i = 0; i < 2; i++) {
-        const char *stream = i == 0 ? stream_stdout : stream_stderr;
-        if (printed[i].n > 0)
-            gather(p, stream, parent, (Str){printed[i].at, printed[i].n});
-        buf_deinit(&printed[i]);
-    }
+    take_printed(p);
     pthread_mutex_unlock(&p->lock);
-    return on;
 }
+
+/* ---- messages ---- */
 
 /* A subscription is the byte 1 and the topic. Everybody subscribed to it sees the welcome. */
 static void welcome(Publisher *p)
@@ -283,9 +192,35 @@ static void welcome(Publisher *p)
         packet_add(&p->out, (Str){event.ptr + 1, event.len - 1});
         message_write(&p->out, p->sender, "iopub_welcome", (Str){NULL, 0}, NULL,
                       json_pack("{s:o}", "subscription", topic));
-        socket_send(p->iopub, &p->out, 0);
+        socket_send(p->iopub, &p->out);
     }
 }
+
+void publish_begin(Packet *packet, const char *topic)
+{
+    packet_clear(packet);
+    packet_add(packet, str_of(topic));
+}
+
+void publish(Publisher *p, const Packet *packet)
+{
+    if (packet->overflow)
+        return;
+    pthread_mutex_lock(&p->lock);
+    flush_text(p);
+    socket_send(p->iopub, packet);
+    welcome(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void publish_text(Publisher *p, const char *stream, Str parent, Str text)
+{
+    pthread_mutex_lock(&p->lock);
+    gather(p, strcmp(stream, stream_stderr) == 0 ? stream_stderr : stream_stdout, parent, text);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the thread ---- */
 
 /* Milliseconds until gathered text must leave; -1 when there is none. */
 static int patience(const Publisher *p)
@@ -296,79 +231,86 @@ static int patience(const Publisher *p)
     return left > 0 ? (int)(left * 1000) + 1 : 0;
 }
 
+/* The lock is held. False when it was the order to end. */
+static bool look(Publisher *p)
+{
+    char bytes[64];
+    while (read(p->wake_read, bytes, sizeof bytes) > 0)
+        continue;
+    take_printed(p);
+    if (p->text.n > 0 && (p->ending || patience(p) == 0))
+        flush_whole_text(p);
+    welcome(p);
+    return !p->ending;
+}
+
 static void *publisher_main(void *data)
 {
     Publisher *p = data;
     memory_patient(true);
-    for (;;) {
-        Watch watches[] = {{p->queue, -1, false},
-                           {p->iopub, -1, false},
+    pthread_mutex_lock(&p->lock);
+    while (look(p)) {
+        Watch watches[] = {{NULL, socket_descriptor(p->iopub), false},
+                           {NULL, p->wake_read, false},
                            {NULL, p->captures[0].pipe, false},
                            {NULL, p->captures[1].pipe, false}};
-        if (!wire_wait(watches, 4, patience(p)))
-            break;
-        if (watches[1].ready)
-            welcome(p);
-        if (watches[0].ready && !handle_queue(p))
-            break;
-        if ((watches[2].ready || watches[3].ready) && !handle_pipes(p))
-            break;
-        if (p->text.n > 0 && patience(p) == 0)
-            flush_whole_text(p);
+        int milliseconds = patience(p);
+        pthread_mutex_unlock(&p->lock);
+        wire_wait(watches, 4, milliseconds);
+        pthread_mutex_lock(&p->lock);
     }
-    /* Other threads have ended, but the queue takes turns among them and may still hold their
-     * last words. */
-    handle_queue(p);
-    handle_pipes(p);
     flush_text(p);
+    pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
-bool publisher_start(Publisher *p, Wire *wire, Socket *iopub, Sender *sender)
+static void close_end(int *fd)
 {
-    Buf why = {0};
-    *p = (Publisher){
-        .sender = sender, .iopub = iopub, .wire = wire, .captures = {{-1, -1}, {-1, -1}}};
-    pthread_mutex_init(&p->lock, NULL);
-    sem_init(&p->passed, 0, 0);
-    p->queue = socket_new(wire, SOCKET_COLLECT, NULL);
-    bool bound = p->queue && socket_bind(p->queue, queue_endpoint, &why);
-    buf_deinit(&why);
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* What is not the thread's. */
+static void let_go(Publisher *p)
+{
     fflush(NULL);
-    if (bound && capture_begin(&p->captures[0], STDOUT_FILENO) &&
+    capture_end(&p->captures[0], STDOUT_FILENO);
+    capture_end(&p->captures[1], STDERR_FILENO);
+    close_end(&p->wake_read);
+    close_end(&p->wake_write);
+    pthread_mutex_destroy(&p->lock);
+}
+
+bool publisher_start(Publisher *p, Socket *iopub, Sender *sender)
+{
+    int ends[2] = {-1, -1};
+    *p = (Publisher){.sender = sender, .iopub = iopub, .captures = {{-1, -1}, {-1, -1}}};
+    pthread_mutex_init(&p->lock, NULL);
+    fflush(NULL);
+    bool woken = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+    p->wake_read = ends[0];
+    p->wake_write = ends[1];
+    if (woken && socket_descriptor(iopub) >= 0 && capture_begin(&p->captures[0], STDOUT_FILENO) &&
         capture_begin(&p->captures[1], STDERR_FILENO) &&
         pthread_create(&p->thread, NULL, publisher_main, p) == 0)
         return true;
-    capture_end(&p->captures[0], STDOUT_FILENO);
-    capture_end(&p->captures[1], STDERR_FILENO);
-    socket_free(p->queue);
-    p->queue = NULL;
+    let_go(p);
     return false;
 }
 
 void publisher_end(Publisher *p)
 {
-    if (!p->queue)
-        return;
-    Socket *hand = publisher_hand(p);
-    Packet end = {0};
-    packet_add(&end, str_of(tag_end));
-    if (hand)
-        socket_send(hand, &end, 0);
-    else
-        wire_shutdown(p->wire);
-    pthread_join(p->thread, NULL);
-    packet_deinit(&end);
-    socket_free(hand);
     fflush(NULL);
-    capture_end(&p->captures[0], STDOUT_FILENO);
-    capture_end(&p->captures[1], STDERR_FILENO);
-    socket_free(p->queue);
+    pthread_mutex_lock(&p->lock);
+    p->ending = true;
+    wake(p);
+    pthread_mutex_unlock(&p->lock);
+    pthread_join(p->thread, NULL);
+    let_go(p);
     packet_deinit(&p->packet);
     packet_deinit(&p->out);
     buf_deinit(&p->text);
     buf_deinit(&p->text_parent);
     buf_deinit(&p->parent);
-    pthread_mutex_destroy(&p->lock);
-    sem_destroy(&p->passed);
 }

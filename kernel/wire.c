@@ -156,8 +156,6 @@ static int zmq_kind(SocketRole role)
     case SOCKET_BROADCAST: return ZMQ_XPUB;
     case SOCKET_ECHO: return ZMQ_ROUTER;
     case SOCKET_DEALER: return ZMQ_DEALER;
-    case SOCKET_COLLECT: return ZMQ_PULL;
-    case SOCKET_HAND: return ZMQ_PUSH;
     }
     return -1;
 }
@@ -183,8 +181,6 @@ static bool set_role(void *handle, SocketRole role)
         return set_int(handle, ZMQ_XPUB_VERBOSE, 1) && set_int(handle, ZMQ_SNDHWM, 100000) &&
                zmq_setsockopt(handle, ZMQ_MAXMSGSIZE, &largest, sizeof largest) == 0;
     case SOCKET_DEALER: return set_int(handle, ZMQ_LINGER, 0);
-    case SOCKET_COLLECT:
-    case SOCKET_HAND: return true;
     }
     return true;
 }
@@ -299,9 +295,9 @@ bool socket_receive(Socket *s, Packet *p)
     return true;
 }
 
-bool socket_send(Socket *s, const Packet *p, size_t first)
+bool socket_send(Socket *s, const Packet *p)
 {
-    for (size_t i = first; i < p->n; i++) {
+    for (size_t i = 0; i < p->n; i++) {
         Str frame = packet_frame(p, i);
         int flags = i + 1 < p->n ? ZMQ_SNDMORE : 0;
         int n;
@@ -311,7 +307,14 @@ bool socket_send(Socket *s, const Packet *p, size_t first)
         if (n < 0)
             return false;
     }
-    return p->n > first;
+    return p->n > 0;
+}
+
+int socket_descriptor(const Socket *s)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+    return zmq_getsockopt(s->handle, ZMQ_FD, &fd, &size) == 0 ? fd : -1;
 }
 
 void socket_echo(Socket *s)

@@ -75,8 +75,6 @@ typedef enum SocketRole {
     SOCKET_BROADCAST,       /* XPUB: to every client; receives their subscriptions */
     SOCKET_ECHO,            /* ROUTER for socket_echo */
     SOCKET_DEALER,          /* one end of a conversation, for the handshake */
-    SOCKET_COLLECT,         /* PULL: what other threads hand over */
-    SOCKET_HAND,            /* PUSH: the other end of SOCKET_COLLECT */
 } SocketRole;
 
 /* Keys of an encrypted connection, 40 characters of Z85 each. */
@@ -107,15 +105,18 @@ void socket_endpoint(Socket *s, Buf *out);
 
 /* The next message that is waiting; false when there is none or the context was shut down. */
 bool socket_receive(Socket *s, Packet *p);
-/* Sends the frames from `first` on as one message. False when nobody can take it. */
-bool socket_send(Socket *s, const Packet *p, size_t first);
+/* Sends the frames as one message. False when nobody can take it. */
+bool socket_send(Socket *s, const Packet *p);
+/* A descriptor that becomes readable when something may have come, for a thread that does not own the socket. Whoever sends has to look
+ * whether something can be received, since that takes note of it, too. Below 0: the system refuses. */
+int socket_descriptor(const Socket *s);
 /* Sends every message back unchanged until the context is shut down. */
 void socket_echo(Socket *s);
 
 /* A socket, or else a file descriptor, that may have something to read. */
 typedef struct Watch {
-    Socket *socket;         /* NULL: `fd` */
-    int fd;                 /* below 0 and no socket: nothing is watched here */
+    Socket *socket; /* NULL: `fd` */
+    int fd; /* below 0 and no socket: nothing is watched here */
     bool ready;
 } Watch;
 

@@ -87,7 +87,6 @@ static bool stands_still(Debugger *d)
     return stopped;
 }
 
-/* All of it has left before the shell thread may show anything. */
 void working_tell(Channel *aside)
 {
     Kernel *k = aside->kernel;
@@ -104,7 +103,6 @@ void working_tell(Channel *aside)
         channel_publish_for(aside, k->aside.shell->request.header_text,
                             there ? "update_display_data" : "display_data",
                             line_content(k, p.line, &html));
-        publish_wait(&k->publisher, aside->hand, &aside->out);
         w->shown = true;
         w->emptied = false;
         buf_deinit(&html);

@@ -14,6 +14,7 @@ import hmac
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -225,6 +226,16 @@ class Kernel:
                                         start_new_session=True)
         if wait:
             self.await_start()
+
+    def await_interruptible(self):
+        """Waits until an interrupt does not end the process any more: until its first instructions have run."""
+        while True:
+            assert self.process.poll() is None, self.output()
+            with open(f"/proc/{self.process.pid}/status") as file:
+                blocked = next(int(line.split()[1], 16) for line in file if line.startswith("SigBlk:"))
+            if blocked & 1 << (signal.SIGINT - 1):
+                return
+            time.sleep(0.001)
 
     def await_start(self):
         """Waits until the connection file has all ports."""

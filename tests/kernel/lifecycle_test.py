@@ -56,7 +56,7 @@ class Interrupts(unittest.TestCase):
 
     def test_signal_at_any_time(self):
         with Kernel(wait=False) as kernel:
-            time.sleep(0.1)
+            kernel.await_interruptible()
             for _ in range(20):
                 kernel.process.send_signal(signal.SIGINT)
                 time.sleep(0.005)
@@ -281,6 +281,9 @@ class Early(unittest.TestCase):
                             if one.connect_ex(("127.0.0.1", port)) == 0:
                                 del ports[name]
                     time.sleep(0.005)
+                process.send_signal(signal.SIGINT)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    process.wait(0.5)
             finally:
                 process.kill()
                 process.wait()
