@@ -136,6 +136,7 @@ typedef struct Bracket {
     bool clauses; /* the braces of a `match` */
     bool pattern; /* what stands here is a pattern, or a field of one */
     bool begun; /* behind the last comma something stands */
+    Token before;
 } Bracket;
 
 typedef struct Brackets {
@@ -172,7 +173,8 @@ static bool read_brackets(Brackets *b, const char *text, size_t len)
                      : t.kind == TOKEN_LBRACE   ? '}'
                                                 : 0;
         bool opens_if = close == ')' ? before.kind == TOKEN_IF : close == '}' && condition;
-        Bracket *in = innermost(b), opened = {.close = close, .condition = opens_if};
+        Bracket *in = innermost(b),
+                opened = {.close = close, .condition = opens_if, .before = before};
         opened.clauses = close == '}' && in->matches;
         opened.pattern = opened.clauses || (close == ')' && in->pattern);
         condition = false;
@@ -187,6 +189,21 @@ static bool read_brackets(Brackets *b, const char *text, size_t len)
         }
     }
     return even;
+}
+
+bool callee_before(const char *text, size_t cursor, LexedToken *callee)
+{
+    Brackets b = {0};
+    bool found = false;
+    read_brackets(&b, text, cursor);
+    while (b.open.n && !found) {
+        Token t = vec_pop(&b.open).before;
+        found = b.open.at[b.open.n].close == ')' &&
+                (t.kind == TOKEN_IDENT || t.kind == TOKEN_GLOBAL || t.kind == TOKEN_LOCAL);
+        *callee = (LexedToken){t.from, t.to, ""};
+    }
+    arena_deinit(&b.arena);
+    return found;
 }
 
 void close_brackets(Buf *out, const char *text, size_t len, const char *filler)

@@ -173,6 +173,11 @@ static void inspect(void *data)
     const Op *op = found && detail && !around ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
     if (!found)
         found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
+    if (!found && callee_before(text, cursor, &at.token) &&
+        describe(s, &b, text, len, at.token, detail)) {
+        found = true;
+        op = detail ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
+    }
     if (found)
         emit_inspected(s, &b, op, call->sink);
     buf_deinit(&b);

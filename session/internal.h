@@ -453,6 +453,8 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
 /* The same in items that were read; where that expression lies goes to `at`. */
 bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, size_t cursor,
                    AroundWhat what, Span *at);
+/* What the call calls in whose parentheses the cursor stands; false when it stands in none. */
+bool callee_before(const char *text, size_t cursor, LexedToken *callee);
 /* Appends what closes the brackets that are open in the text; `filler` stands where that wants an expression. */
 void close_brackets(Buf *out, const char *text, size_t len, const char *filler);
 /* Whether what is written behind the text is a pattern: of a clause of a `match`, or of a field in one. */

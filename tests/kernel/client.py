@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -75,8 +76,15 @@ def check_message(message):
         return
     for field, type_ in SCHEMAS[kind].items():
         assert isinstance(content.get(field), type_), f"{kind}: {field} in {content}"
-    for mime in content.get("data", {}) if kind in ("display_data", "execute_result") else ():
-        assert ";" not in mime and "/" in mime, mime
+    if kind in ("display_data", "update_display_data", "execute_result"):
+        assert "text/plain" in content["data"], content
+        assert all(re.fullmatch(r"[\w\-+.]+/[\w\-+.]+", mime) for mime in content["data"]), list(content["data"])
+        assert set(content) <= {"data", "metadata", "transient", "execution_count"}, set(content)
+
+
+def number(text):
+    """NaN and infinities are none in JSON."""
+    raise AssertionError(f"{text} in a message")
 
 
 class Client:
@@ -137,10 +145,11 @@ class Client:
             assert at == 1, "one topic in front of the delimiter"
         parts = frames[at + 2:at + 6]
         assert frames[at + 1] == self.kernel.sign(parts), "signature of the kernel"
-        message = dict(zip(("header", "parent_header", "metadata", "content"), map(json.loads, parts)))
+        message = dict(zip(("header", "parent_header", "metadata", "content"), (json.loads(part, parse_constant=number) for part in parts)))
         check_message(message)
         self.kernel.unique(message)
         if message["content"].get("execution_state") == "starting":     # for those who are early
+            assert message["parent_header"] == {}
             return self.receive(channel, timeout)
         return message
 
