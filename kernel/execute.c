@@ -1,6 +1,7 @@
 #include "kernel/execute.h"
 
 #include "base/limit.h"
+#include "kernel/crash.h"
 #include "kernel/handlers.h"
 
 #include <inttypes.h>
@@ -441,11 +442,17 @@ json_t *execute_cell(Channel *c)
                       .name = name,
                       .silent = r.silent,
                       .number = store && !shell ? (uint32_t)c->count : 0};
+    if (!r.silent && k->crash.n > 0) {
+        channel_stream(c, "stderr", (Str){buf_text(&k->crash), k->crash.n});
+        buf_clear(&k->crash);
+    }
+    crash_running(name);
     working_begin(c, r.silent);
     asking_begin(&k->asking, flag(c, "allow_stdin", false) && !r.silent ? c : NULL);
     debug_begin(c);
     aside_lend(&k->aside);
     RelayStatus status = relay_session_eval(k->session, &cell, (RelaySink){emit, &r});
+    crash_running("");
     asking_begin(&k->asking, NULL);
     end_run(&r, status);
     if (r.quit)

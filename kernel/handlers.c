@@ -256,6 +256,17 @@ static json_t *comm_close(Channel *c)
     return NULL;
 }
 
+void comms_close(Channel *c)
+{
+    const char *id;
+    json_t *target;
+    json_object_foreach(c->kernel->comms, id, target)
+    {
+        channel_publish_for(c, (Str){NULL, 0}, "comm_close",
+                            json_pack("{s:s, s:{}}", "comm_id", id, "data"));
+    }
+}
+
 static json_t *place(Str code, size_t offset)
 {
     return json_integer((json_int_t)utf8_count(code.ptr, offset));

@@ -9,6 +9,8 @@
 void channel_handle(Channel *c);
 
 /* The content of a reply that says what went wrong. */
+/* Closes what is open towards all clients, at the end. */
+void comms_close(Channel *c);
 json_t *error_content(const char *name, const char *value);
 
 /* The representations of an output by their mime types, as displays and results carry them. */

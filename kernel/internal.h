@@ -50,6 +50,7 @@ typedef struct Kernel {
     Aside aside;
     Asking asking;
     Working working;
+    Buf crash; /* what the kernel before this one left, until it was shown */
 } Kernel;
 
 /* A request that was received and waits. */

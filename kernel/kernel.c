@@ -5,6 +5,7 @@
 #include "base/plugin.h"
 #include "base/sandbox.h"
 
+#include "kernel/crash.h"
 #include "kernel/handlers.h"
 #include "kernel/handshake.h"
 #include "kernel/internal.h"
@@ -264,6 +265,7 @@ static void *shell_main(void *data)
     Channel *c = data;
     Kernel *k = c->kernel;
     memory_patient(true);
+    crash_own_stack();
     aside_own(&k->aside);
     aside_note(c);
     while (!atomic_load(&k->stopping)) {
@@ -282,6 +284,7 @@ static void *shell_main(void *data)
             debug_answer(c);
         serve_waiting(c);
     }
+    comms_close(c);
     debug_leave(&k->debugger);
     aside_disown(&k->aside);
     sem_post(&k->shell_ended);
@@ -400,6 +403,7 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     k->stop_write = ends[1];
     k->log = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
     memory_voice(k->log);
+    crash_watch(k->connection.path, k->log, &k->crash);
     k->parent = find_parent();
     k->started_by = getppid();
     k->supervisor = pthread_self();
@@ -433,6 +437,8 @@ static void kernel_close(Kernel *k)
     if (k->wire)
         wire_free(k->wire);
     connection_deinit(&k->connection);
+    crash_end();
+    buf_deinit(&k->crash);
     sem_destroy(&k->shell_ended);
     pthread_mutex_destroy(&k->working.lock);
     if (k->stop_read >= 0)

@@ -107,6 +107,7 @@ class Client:
             if kernel.curve:
                 socket.curve_serverkey = kernel.curve["public"]
                 socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
+            socket.ipv6 = "[" in kernel.endpoint(name)
             socket.connect(kernel.endpoint(name))
             self.sockets[name] = socket
         # What other clients asked for may still be on its way when this one subscribes.
@@ -237,13 +238,14 @@ class Kernel:
             self.await_start()
 
     def await_interruptible(self):
-        """Waits until an interrupt does not end the process any more: until its first instructions have run."""
-        while True:
+        """Waits until an interrupt does not end the process any more: until its first instructions have run. A thread that waits for
+        signals does not block them, but then there are others."""
+        blocked = 0
+        while not blocked & 1 << (signal.SIGINT - 1):
             assert self.process.poll() is None, self.output()
-            with open(f"/proc/{self.process.pid}/status") as file:
-                blocked = next(int(line.split()[1], 16) for line in file if line.startswith("SigBlk:"))
-            if blocked & 1 << (signal.SIGINT - 1):
-                return
+            for task in os.listdir(f"/proc/{self.process.pid}/task"):
+                with open(f"/proc/{self.process.pid}/task/{task}/status") as file:
+                    blocked |= next(int(line.split()[1], 16) for line in file if line.startswith("SigBlk:"))
             time.sleep(0.001)
 
     def await_start(self):
@@ -294,7 +296,8 @@ class Kernel:
 
     def endpoint(self, name):
         separator = ":" if self.connection["transport"] == "tcp" else "-"
-        return f"{self.connection['transport']}://{self.connection['ip']}{separator}{self.connection[name + '_port']}"
+        ip = f"[{self.connection['ip']}]" if self.connection["ip"].startswith("::") else self.connection["ip"]
+        return f"{self.connection['transport']}://{ip}{separator}{self.connection[name + '_port']}"
 
     def sign(self, parts):
         if not self.key:

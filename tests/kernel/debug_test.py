@@ -138,6 +138,30 @@ class Debug(unittest.TestCase):
             self.assertEqual(d.ask("source", source={"path": path})["content"], text)
         self.assertEqual(d.ask("modules")["totalModules"], 7)
 
+    def test_messages(self):
+        """Responses have no status, events belong to the cell, and front ends tell all of them apart by their numbers."""
+        d = self.debug
+        replies = [d.send("initialize", clientID="tests", adapterID="relay", linesStartAt1=True)]
+        self.assertIs(replies[0]["body"]["supportsConfigurationDoneRequest"], True)
+        self.assertEqual({f["filter"] for f in replies[0]["body"]["exceptionBreakpointFilters"]}, {"nan", "error"})
+        replies += [d.send(command) for command in ("attach", "configurationDone", "inspectVariables")]
+        d.breakpoints("1 + 2", 1)
+        d.run("1 + 2")
+        events = []
+        while len(events) < 3:
+            message = d.client.receive("iopub")
+            if message["header"]["msg_type"] == "debug_event":
+                events.append(message)
+                if message["content"]["event"] == "stopped":
+                    self.assertEqual(message["content"]["body"]["threadId"], 1)
+                    replies.append(d.send("continue", threadId=1))
+        self.assertEqual([m["content"]["event"] for m in events], ["initialized", "stopped", "continued"])
+        self.assertEqual([m["parent_header"]["msg_id"] for m in events[1:]], [d.running] * 2)
+        self.assertNotIn("status", {key for content in replies for key in content})
+        numbers = [content["seq"] for content in (*replies, *(m["content"] for m in events))]
+        self.assertEqual(len(set(numbers)), len(numbers))
+        self.ran("3")
+
     def test_breakpoints_move_to_code(self):
         self.debug.start()
         code = "// a comment\n\nlet %x = 1;\n// the end"

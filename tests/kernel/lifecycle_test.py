@@ -15,7 +15,7 @@ import unittest
 
 import zmq
 
-from client import CHANNELS, DELIMITER, Kernel, types
+from client import CHANNELS, DELIMITER, Kernel, slowness, types
 
 # A cell that never ends: the call is in tail position, so its depth does not grow.
 LOOP = "def @loop(%n: int32) -> int32 { @loop(%n) } @loop(0)"
@@ -155,6 +155,52 @@ class Ends(unittest.TestCase):
                 client.close()
                 kernel.start()
 
+    def test_another_session_after_a_restart(self):
+        sessions = set()
+        with Kernel() as kernel:
+            for count in range(2):
+                client = kernel.client()
+                sessions.add(client.reply_to(client.send("kernel_info_request", {}))["header"]["session"])
+                client.ask("shutdown_request", {"restart": True}, "control")
+                self.ended(kernel)
+                kernel.start()
+        self.assertEqual(len(sessions), 2)
+
+    def test_comms_are_closed(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            client.send("comm_open", {"comm_id": "mine", "target_name": "relay.check", "data": {}})
+            client.ask("kernel_info_request", {})
+            client.ask("shutdown_request", {"restart": False}, "control")
+            while message := client.receive("iopub", 10):
+                if message["header"]["msg_type"] == "comm_close":
+                    break
+            self.assertEqual((message["content"], message["parent_header"]), ({"comm_id": "mine", "data": {}}, {}))
+            self.ended(kernel)
+
+    def test_why_it_died(self):
+        """The next kernel says it below its first cell, and once."""
+        if slowness() > 1:
+            self.skipTest("the sanitizer looks after these signals")
+        with Kernel() as kernel:
+            client = kernel.client()
+            running = client.send("execute_request", {"code": LOOP})
+            while client.receive("iopub")["header"]["msg_type"] != "execute_input":
+                pass
+            time.sleep(0.2)
+            kernel.process.send_signal(signal.SIGSEGV)
+            self.assertEqual(kernel.wait(), -signal.SIGSEGV)
+            self.assertRegex(kernel.output(), r"^relay kernel: [^\n]*SIGSEGV[^\n]* In\[1\];[^\n]*\n$")
+            client.close()
+            kernel.start()
+            client = kernel.client()
+            client.execute("1 + 2", silent=True)
+            shown = [client.execute("1 + 2")[1] for _ in range(2)]
+            self.assertEqual([types(one) for one in shown],
+                             [["execute_input", "stream", "execute_result"], ["execute_input", "execute_result"]])
+            self.assertEqual((shown[0][1]["content"]["name"], shown[0][1]["content"]["text"]), ("stderr", kernel.output()))
+            self.assertFalse(os.path.exists(kernel.file + ".crash"))
+
     def test_quit(self):
         with Kernel() as kernel:
             content, _ = kernel.client().execute(":quit")
@@ -255,6 +301,26 @@ class Connections(unittest.TestCase):
                 self.assertEqual(json.load(file)["shell_port"], kernel.connection["shell_port"])
         launcher.close()
         context.term()
+
+
+    def test_nobody_acknowledges(self):
+        with zmq.Context() as context, context.socket(zmq.ROUTER) as launcher:
+            port = launcher.bind_to_random_port("tcp://127.0.0.1")
+            kernel = Kernel(connection={"kernel_id": "some id", "registration_ip": "127.0.0.1", "registration_port": port}, wait=False)
+            try:
+                self.assertEqual(kernel.wait(60), 2)
+                self.assertRegex(kernel.output(), r"^relay kernel: [^\n]+\n$")
+            finally:
+                kernel.close()
+
+    def test_ipv6(self):
+        with socket.socket(socket.AF_INET6) as one:
+            try:
+                one.bind(("::1", 0))
+            except OSError:
+                self.skipTest("there is no IPv6 here")
+        with Kernel(connection={"ip": "::1"}) as kernel:
+            self.assertEqual(kernel.client().execute("1 + 2")[0]["status"], "ok")
 
 
 class Early(unittest.TestCase):

@@ -1,5 +1,5 @@
 """Every message of the protocol, and the tests of this folder that exchange it. A message that the kernel knows and that is not in the table
-fails, and so does one whose tests no longer name it."""
+fails, and so does one whose tests no longer name it. The same for what the protocol demands besides, in docs/protocol.md."""
 
 import os
 import re
@@ -57,6 +57,23 @@ class Messages(unittest.TestCase):
         self.assertEqual(sent - set(PUBLISHED), set())
         for message in STDIN:
             self.assertIn(f'"{message}"', texts)
+
+    def test_the_page_names_tests(self):
+        """docs/protocol.md, from which whoever changes the kernel learns what holds what."""
+        page = text_of("..", "..", "docs", "protocol.md")
+        rows = re.findall(r"^\| [^*|][^|]* \| ([^|]+) \|$", page, re.M)[1:]
+        self.assertGreater(len(rows), 45)
+        named = set()
+        for row in rows[1:]:
+            for part in row.split("; "):
+                file, _, tests = part.partition(": ")
+                self.assertRegex(part, r"^(\w+\.json|client\.py|\w+_test: test_\w+(, test_\w+)*)$")
+                text = text_of(file if "." in file else f"{file}.py")
+                named.add(file)
+                for test in filter(None, tests.split(", ")):
+                    self.assertTrue(f"    def {test}(self" in text, f"{file} has no {test}")
+        here = {name for name in os.listdir(FOLDER) if name.endswith(".json")}
+        self.assertEqual(here - named, set())
 
 
 if __name__ == "__main__":
