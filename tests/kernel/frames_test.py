@@ -110,7 +110,7 @@ class Frames(unittest.TestCase):
         """A slow client gets all in the end, and holds up nobody."""
         slow = self.socket(zmq.SUB, "iopub", rcvhwm=1, rcvbuf=4096, subscribe=b"")
         self.received(slow)
-        cells, text = 2500, "// " + "x" * 5000 + "\n1"
+        cells, text = 1500, "// " + "x" * 5000 + "\n1"
         for _ in range(cells):
             request = self.client.send("execute_request", {"code": text, "store_history": False})
             reply = self.client.receive("shell")

@@ -1,7 +1,7 @@
 """How fast the kernel answers: from its start to the first reply, and the round trip of a trivial cell.
 
-Prints both. The bounds are far above what an idle machine measures (under 150 ms and 2 ms), so that a busy one does
-not fail them; RELAY_STRICT=1 checks the targets themselves.
+Prints both. A busy machine makes some of them slow but not all, so the quickest are held to bounds some times above what an idle
+one measures; RELAY_STRICT=1 holds the medians to the targets themselves.
 """
 
 import os
@@ -11,11 +11,15 @@ import unittest
 
 from jupyter_client import BlockingKernelClient
 
-from client import Kernel
+from client import Kernel, slowness
 
 STRICT = os.environ.get("RELAY_STRICT") == "1"
-START_MS, TRIP_MS = (150, 2) if STRICT else (1500, 20)
-TRIPS = 200
+START_MS, TRIP_MS = (100, 0.6) if STRICT else (300 * slowness(), 4 * slowness())
+STARTS, TRIPS = 5, 200
+
+
+def typical(times):
+    return statistics.median(times) if STRICT else sorted(times)[len(times) // 40]
 
 
 def connect(kernel):
@@ -28,14 +32,14 @@ def connect(kernel):
 class Latency(unittest.TestCase):
     def test_start(self):
         times = []
-        for _ in range(5):
+        for _ in range(STARTS):
             started = time.perf_counter()
             with Kernel() as kernel:
                 client = kernel.client()
                 client.ask("kernel_info_request", {})
                 times.append((time.perf_counter() - started) * 1000)
         print(f"start to first reply: {statistics.median(times):.1f} ms (median of {len(times)})")
-        self.assertLess(statistics.median(times), START_MS)
+        self.assertLess(typical(times), START_MS)
 
     def test_round_trip(self):
         with Kernel() as kernel:
@@ -54,7 +58,7 @@ class Latency(unittest.TestCase):
             client.stop_channels()
         print(f"round trip of a cell: {statistics.median(times):.2f} ms (median of {TRIPS}), 95 %: "
               f"{statistics.quantiles(times, n=20)[-1]:.2f} ms")
-        self.assertLess(statistics.median(times), TRIP_MS)
+        self.assertLess(typical(times), TRIP_MS)
 
 
 if __name__ == "__main__":
