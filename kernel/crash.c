@@ -80,7 +80,9 @@ void crash_end(void)
 
 void crash_own_stack(void)
 {
-    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    stack_t before;
+    if (sigaltstack(NULL, &before) == 0 && before.ss_flags & SS_DISABLE)
+        sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
 }
 
 void crash_running(const char *name)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import time
 import unittest
 
 from client import DELIMITER, Kernel
@@ -136,6 +137,70 @@ class Hostile(unittest.TestCase):
                     client.send("execute_request", {"code": "1 + 2"})
                 client.close()
             self.alive(kernel.client())
+
+    def test_everything_at_once(self):
+        """Two clients, subshells, the debugger, answers nobody asked for, interrupts at any moment."""
+        rng = random.Random(SEED)
+        cells = ["1 + 2", "let %x = 3;", "%nothing", ":type", "def @l(%n: int32) -> int32 { @l(%n) }", "@l(0)", ":reset", ":undo",
+                 ":step 1 + 2", "?nn.dense", "def @f(%n: int32) -> int32 {\n  let %a = %n + 1;\n  %a\n}", "@f(2)", ":load /nowhere",
+                 "ones(shape=[100, 100])", ":show all fn (%x: Tensor[(3), float32]) { exp(%x) }", ":bench seconds=0.2 1 + 2"]
+        commands = ["initialize", "attach", "debugInfo", "continue", "next", "stepIn", "stepOut", "stepBack", "reverseContinue", "pause",
+                    "stackTrace", "scopes", "variables", "evaluate", "disconnect", "inspectVariables", "dumpCell", "setBreakpoints",
+                    "richInspectVariables", "setExceptionBreakpoints", "modules", "source", "configurationDone"]
+        with Kernel() as kernel:
+            clients = [kernel.client(), kernel.client()]
+            shells = [None, clients[0].ask("create_subshell_request", {}, "control")[0]["subshell_id"]]
+
+            def path(text):
+                number = clients[0].send("debug_request", {"type": "request", "seq": 1, "command": "dumpCell",
+                                                           "arguments": {"code": text}}, "control")
+                return clients[0].reply_to(number, "control")["content"]["body"]["sourcePath"]
+
+            paths = [path(cell) for cell in cells]
+
+            def debug():
+                return {"type": "request", "seq": rng.randrange(1000), "command": rng.choice(commands), "arguments": rng.choice([
+                    {}, {"threadId": 1}, {"frameId": 1, "variablesReference": rng.randrange(-2, 50)}, {"code": rng.choice(cells)},
+                    {"filters": ["nan", "error"]}, {"expression": "%n + 1", "frameId": 1}, {"variableName": "%x"},
+                    {"source": {"path": rng.choice(paths)}, "breakpoints": [{"line": rng.randrange(-1, 4)}]}])}
+
+            for _ in range(ROUNDS // 2):
+                client, shell = rng.choice(clients), {"subshell_id": rng.choice(shells)}
+                kind = rng.randrange(20)
+                if kind < 8:
+                    client.send("execute_request", {"code": rng.choice(cells), "allow_stdin": rng.random() < 0.5}, **shell)
+                elif kind < 11:
+                    client.send("interrupt_request", {}, "control")
+                elif kind < 15:
+                    client.send("debug_request", debug(), "control")
+                elif kind < 17:
+                    client.send("complete_request", {"code": "@f(%x, nn.de", "cursor_pos": rng.randrange(13)}, **shell)
+                elif kind < 18:
+                    client.send("create_subshell_request", {}, "control")
+                elif kind < 19:
+                    client.send("delete_subshell_request", {"subshell_id": str(rng.choice(shells[1:]))}, "control")
+                else:
+                    client.sockets["stdin"].send_multipart(client.frames("input_reply", {"value": rng.choice(["y", "", 7])})[1])
+                if rng.random() < 0.1:
+                    time.sleep(rng.random() / 100)
+                for one in clients:
+                    for name in ("shell", "control", "iopub", "stdin"):
+                        while one.sockets[name].poll(0):
+                            one.sockets[name].recv_multipart()
+            # What waits at a breakpoint, at a question or in a loop ends one by one.
+            last = kernel.client()
+            request, reply = last.send("execute_request", {"code": "6 * 7"}), None
+            for _ in range(600):
+                last.send("debug_request", {"type": "request", "seq": 1, "command": "disconnect"}, "control")
+                last.send("interrupt_request", {}, "control")
+                reply = last.receive("shell", 0.2)
+                if reply:
+                    break
+            self.assertIsNotNone(reply, "the kernel hangs")
+            self.assertEqual(reply["parent_header"]["msg_id"], request)
+            while last.receive("control", 0.2):
+                pass
+            self.alive(last)
 
     def test_memory_stays(self):
         def resident(kernel):
