@@ -27,8 +27,8 @@ void memory_refused(void)
 }
 
 /* Pieces up to LENT lie side by side; the end of the heap goes back once so much of it is free. */
-#define LENT (1 << 20)
-#define KEPT (16 << 20)
+#define LENT (8 << 20)
+#define KEPT (64 << 20)
 #define AHEAD (256 << 10)
 
 void memory_linger(void)
