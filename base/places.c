@@ -1,10 +1,5 @@
 #include "base/places.h"
 
-static uintptr_t number_of(const void *p)
-{
-    return (uintptr_t)p / ((size_t)PLACES * PLACE_BYTES);
-}
-
 /* The slot of the page, or the free one where it belongs. */
 static PlacePage *slot_of(const Places *t, uintptr_t number)
 {
@@ -25,15 +20,12 @@ static void grow(Places *t, Arena *a)
             *slot_of(t, old.pages[i].number) = old.pages[i];
 }
 
-void *places_find(Places *t, const void *p)
+void *places_search(const Places *t, uintptr_t number)
 {
-    uintptr_t number = number_of(p);
-    if (t->last.at && t->last.number == number)
-        return t->last.at;
     const PlacePage *page = t->cap ? slot_of(t, number) : NULL;
     if (!page || !page->at)
         return NULL;
-    t->last = *page;
+    ((Places *)(uintptr_t)t)->last = *page;
     return page->at;
 }
 
@@ -44,8 +36,8 @@ void *places_get(Places *t, Arena *a, const void *p, size_t size)
         return at;
     if (4 * (t->n + 1) > 3 * t->cap)
         grow(t, a);
-    PlacePage *page = slot_of(t, number_of(p));
-    *page = (PlacePage){number_of(p), arena_alloc_must(a, size, 1)};
+    PlacePage *page = slot_of(t, places_number(p));
+    *page = (PlacePage){places_number(p), arena_alloc_must(a, size, 1)};
     t->n++;
     t->last = *page;
     return page->at;
@@ -54,9 +46,15 @@ void *places_get(Places *t, Arena *a, const void *p, size_t size)
 bool places_add(Places *t, Arena *a, const void *p)
 {
     uint64_t *bits = places_get(t, a, p, PLACES / 8);
-    uint64_t bit = (uint64_t)1 << place_of(p) % 64;
-    uint64_t *word = &bits[place_of(p) / 64];
+    uint64_t bit = (uint64_t)1 << places_index(p) % 64;
+    uint64_t *word = &bits[places_index(p) / 64];
     bool is_new = !(*word & bit);
     *word |= bit;
     return is_new;
+}
+
+bool places_has(const Places *t, const void *p)
+{
+    const uint64_t *bits = places_find(t, p);
+    return bits && (bits[places_index(p) / 64] >> places_index(p) % 64 & 1);
 }

@@ -8,14 +8,14 @@
 PrintNode *node_find(Printer *p, const Expr *e)
 {
     const uint32_t *page = places_find(&p->nodes.places, e);
-    uint32_t at = page ? page[place_of(e)] : 0;
+    uint32_t at = page ? page[places_index(e)] : 0;
     return at ? &p->nodes.nodes.at[at - 1] : NULL;
 }
 
 PrintNode *node_get(Printer *p, const Expr *e)
 {
     uint32_t *page = places_get(&p->nodes.places, &p->arena, e, PLACES * sizeof *page);
-    uint32_t *at = &page[place_of(e)];
+    uint32_t *at = &page[places_index(e)];
     if (!*at) {
         vec_push(&p->nodes.nodes, &p->arena, ((PrintNode){.e = e, .number = -1}));
         *at = (uint32_t)p->nodes.nodes.n;

@@ -13,16 +13,22 @@ typedef struct RewriteFrame {
 void rewriter_init(Rewriter *rw, Ctx *cx, Module *module, RewriteFn *fn, void *data)
 {
     *rw = (Rewriter){.cx = cx, .module = module, .fn = fn, .data = data};
+    arena_init(&rw->memory, &cx->limits);
 }
 
 void rewriter_deinit(Rewriter *rw)
 {
-    ptrmap_deinit(&rw->done);
+    arena_deinit(&rw->memory);
 }
 
-static Expr *done(const Rewriter *rw, const Expr *e)
+Expr *rewriter_now(const Rewriter *rw, const void *old)
 {
-    return ptrmap_find(&rw->done, e);
+    return places_value(&rw->done, old);
+}
+
+void rewriter_put(Rewriter *rw, const void *old, void *now)
+{
+    *places_slot(&rw->done, &rw->memory, old) = now;
 }
 
 /* Gives a finished node to the callback and remembers what came of it. */
@@ -41,16 +47,16 @@ static void finish(Rewriter *rw, const Expr *old, Expr *now)
         rw->failed = true;
         return;
     }
-    ptrmap_put(&rw->done, old, now);
+    rewriter_put(rw, old, now);
 }
 
 /* ---- rebuilding one node over its finished children --------------------------------------------------------------- */
 
 static Var *binder_now(Rewriter *rw, Var *v)
 {
-    if (!ptrmap_has(&rw->done, v))
+    if (!rewriter_now(rw, v))
         finish(rw, &v->base, &v->base);
-    Var *now = expr_as_var(done(rw, &v->base));
+    Var *now = expr_as_var(rewriter_now(rw, &v->base));
     return now ? now : v;
 }
 
@@ -79,12 +85,12 @@ static bool list_now(Rewriter *rw, ExprList *list)
 {
     bool changed = false;
     for (uint32_t i = 0; i < list->n && !changed; i++)
-        changed = done(rw, list->at[i]) != list->at[i];
+        changed = rewriter_now(rw, list->at[i]) != list->at[i];
     if (!changed)
         return false;
     Expr **at = arena_new_array(&rw->module->arena, Expr *, list->n);
     for (uint32_t i = 0; i < list->n; i++)
-        at[i] = done(rw, list->at[i]);
+        at[i] = rewriter_now(rw, list->at[i]);
     list->at = at;
     return true;
 }
@@ -108,7 +114,7 @@ static bool clauses_now(Rewriter *rw, ClauseList *list)
     bool changed = false;
     for (uint32_t i = 0; i < list->n; i++) {
         at[i].pattern = pattern_now(rw, at[i].pattern);
-        at[i].body = done(rw, at[i].body);
+        at[i].body = rewriter_now(rw, at[i].body);
         changed |= at[i].pattern != list->at[i].pattern || at[i].body != list->at[i].body;
     }
     if (changed)
@@ -121,7 +127,7 @@ static bool field_now(Rewriter *rw, FieldKind kind, void *at)
     switch (kind) {
     case FIELD_EXPR: {
         Expr **slot = at, *old = *slot;
-        *slot = done(rw, old);
+        *slot = rewriter_now(rw, old);
         return *slot != old;
     }
     case FIELD_EXPRS: return list_now(rw, at);
@@ -193,12 +199,12 @@ static void note_child(void *data, Expr *const *slot)
 static void enter(Rewrite *r, Expr *e)
 {
     Rewriter *rw = r->rw;
-    if (ptrmap_has(&rw->done, e))
+    if (rewriter_now(rw, e))
         return;
     Expr *now = NULL;
     if (rw->enter && rw->enter(rw, e, &now)) {
         if (now)
-            ptrmap_put(&rw->done, e, now);
+            rewriter_put(rw, e, now);
         rw->failed |= !now;
         return;
     }
@@ -230,11 +236,11 @@ Expr *ir_rewrite(Rewriter *rw, Expr *root)
         Expr *old = top->e;
         r.children.n = top->first;
         r.stack.n--;
-        if (old->kind != EXPR_VAR || !ptrmap_has(&rw->done, old))
+        if (old->kind != EXPR_VAR || !rewriter_now(rw, old))
             finish(rw, old, old->kind == EXPR_VAR ? old : rebuild(rw, old));
     }
     arena_deinit(&r.arena);
-    return rw->failed ? NULL : done(rw, root);
+    return rw->failed ? NULL : rewriter_now(rw, root);
 }
 
 Module *ir_rewrite_module(Ctx *cx, Module *m, RewriteFn *fn, void *data)
@@ -267,7 +273,7 @@ static void fresh_binder(void *data, Var *v)
 {
     Rewriter *rw = data;
     const Type *annotation = v->annotation ? type_refresh(rw->cx, v->annotation) : NULL;
-    ptrmap_put(&rw->done, v, expr_var(&rw->module->arena, v->base.span, v->name, annotation));
+    rewriter_put(rw, v, expr_var(&rw->module->arena, v->base.span, v->name, annotation));
 }
 
 /* Binders are renamed when their owner is entered, before any use of them. */

@@ -6,6 +6,7 @@
 #ifndef IR_WALK_H
 #define IR_WALK_H
 
+#include "base/places.h"
 #include "ir/module.h"
 
 typedef enum { WALK_ON, WALK_SKIP, WALK_STOP } WalkNext;
@@ -28,7 +29,8 @@ struct Rewriter {
     Module *module; /* receives the new nodes and the noted uses */
     RewriteFn *fn;
     void *data;
-    PtrMap done; /* old node -> new node */
+    Places done; /* old node -> new node */
+    Arena memory; /* of `done` */
     /* Optional: called before the children; returns true (and the replacement) when the node must not be entered. */
     bool (*enter)(Rewriter *rw, const Expr *old, Expr **now);
     bool copying; /* every node is made anew, changed or not */
@@ -47,6 +49,10 @@ struct Rewriter {
  * is hit. */
 void rewriter_init(Rewriter *rw, Ctx *cx, Module *module, RewriteFn *fn, void *data);
 void rewriter_deinit(Rewriter *rw);
+/* What came of a node; NULL when it was not met. */
+Expr *rewriter_now(const Rewriter *rw, const void *old);
+/* Says what comes of a node before it is met, which then is not entered. */
+void rewriter_put(Rewriter *rw, const void *old, void *now);
 Expr *ir_rewrite(Rewriter *rw, Expr *root);
 
 /* Every definition of `m` rewritten, as a new module: what most passes are. NULL after a diagnostic. */

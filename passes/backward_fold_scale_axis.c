@@ -22,7 +22,8 @@ typedef struct Factor {
 typedef struct Backward {
     PassRun *run;
     Vec(const Expr *) order; /* operands first */
-    PtrMap uses; /* node -> number of uses */
+    bool product; /* there is one */
+    Places uses; /* node -> number of uses */
     PtrMap demands; /* node -> Demand: what it can take */
     PtrMap factors; /* node -> Factor: what it takes */
     PtrMap products; /* a product that goes -> which operand stays + 1 */
@@ -33,6 +34,7 @@ static WalkNext note_node(void *data, const Expr *e)
 {
     Backward *b = data;
     vec_push(&b->order, &b->run->scratch, e);
+    b->product |= scale_kind(e) == SCALE_PRODUCT;
     return WALK_ON;
 }
 
@@ -41,7 +43,7 @@ static WalkNext note_node(void *data, const Expr *e)
 static Demand operand_demand(const Backward *b, const Call *call, uint32_t i)
 {
     const Demand *d = ptrmap_find(&b->demands, call->args.at[i]);
-    return d && (uintptr_t)ptrmap_find(&b->uses, call->args.at[i]) == 1 ? *d : DEMAND_NONE;
+    return d && times_used(&b->uses, call->args.at[i]) == 1 ? *d : DEMAND_NONE;
 }
 
 static bool matches(const Call *call, uint32_t i, Channels at, int64_t *squeezed, int *n)
@@ -206,7 +208,7 @@ static Expr *change(Backward *b, Expr *root)
     for (size_t i = 0; i < b->all.n && now; i++) {
         const Factor *f = b->all.at[i];
         for (size_t k = 0; k < f->slots.n; k++)
-            *f->slots.at[k] = ptrmap_find(&rw.done, f->old);
+            *f->slots.at[k] = rewriter_now(&rw, f->old);
     }
     rewriter_deinit(&rw);
     return now;
@@ -216,13 +218,15 @@ static Function *fold(PassRun *run, const Def *def)
 {
     Backward b = {.run = run};
     ir_walk(&def->fn->base, NULL, note_node, &b);
-    count_uses(&def->fn->base, &b.uses);
+    if (!b.product)
+        return def->fn;
+    count_uses(&def->fn->base, &run->scratch, &b.uses);
     for (size_t i = 0; i < b.order.n; i++)
         note_demand(&b, b.order.at[i]);
     for (size_t i = b.order.n; i-- > 0;)
         pass_factor(&b, b.order.at[i]);
     Expr *now = change(&b, &def->fn->base);
-    PtrMap *maps[] = {&b.uses, &b.demands, &b.factors, &b.products};
+    PtrMap *maps[] = {&b.demands, &b.factors, &b.products};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return expr_as_function(now);

@@ -42,8 +42,8 @@ static const Type *at_types(const Rewriter *rw, const Type *t)
 static void binder_at_types(void *data, Var *v)
 {
     Rewriter *rw = data;
-    ptrmap_put(&rw->done, v,
-               expr_var(&rw->module->arena, v->base.span, v->name, at_types(rw, v->annotation)));
+    rewriter_put(rw, v,
+                 expr_var(&rw->module->arena, v->base.span, v->name, at_types(rw, v->annotation)));
 }
 
 static bool enter_at_types(Rewriter *rw, const Expr *old, Expr **now)

@@ -361,7 +361,7 @@ static Expr *put_part(Rewriter *rw, const Expr *old, Expr *now)
 
 static Expr *now_of(const Rewriter *rw, Expr *e)
 {
-    Expr *now = ptrmap_find(&rw->done, e);
+    Expr *now = rewriter_now(rw, e);
     return now ? now : e;
 }
 

@@ -158,7 +158,7 @@ static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
     if (let && (is_dead(d, let) || is_inlined(d, let)))
         return expr_as_let(now)->body;
     const Let *bound = old->kind == EXPR_VAR ? ptrmap_find(&d->lets, old) : NULL;
-    Expr *value = bound && is_inlined(d, bound) ? ptrmap_find(&rw->done, bound->value) : NULL;
+    Expr *value = bound && is_inlined(d, bound) ? rewriter_now(rw, bound->value) : NULL;
     return value ? value : now;
 }
 

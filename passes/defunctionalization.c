@@ -365,7 +365,7 @@ static Expr *put_function(Defunctionalizer *d, Rewriter *rw, const Expr *old, Ex
     const Var *bound = ptrmap_find(&d->bound, old);
     if (!family)
         return now;
-    d->self = bound ? ptrmap_find(&rw->done, bound) : NULL;
+    d->self = bound ? expr_as_var(rewriter_now(rw, bound)) : NULL;
     d->captured.n = 0;
     ir_free_vars(now, note_captured, d);
     Expr *value = literal_value(d, family, f);
@@ -437,7 +437,7 @@ static void fresh_binder(void *data, Var *v)
     Rewriter *rw = data;
     Defunctionalizer *d = rw->data;
     const Type *t = v->base.type ? first_order(d, type_here(d, v->base.type)) : NULL;
-    ptrmap_put(&rw->done, v, expr_var(&d->m->arena, v->base.span, v->name, t));
+    rewriter_put(rw, v, expr_var(&d->m->arena, v->base.span, v->name, t));
 }
 
 static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)

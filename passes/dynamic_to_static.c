@@ -139,7 +139,7 @@ Expr *fold_shape_argument(Ctx *cx, Module *module, const Call *call)
 static Expr *known_variable(Rewriter *rw, const Expr *old)
 {
     const Expr *value = ptrmap_find(rw->data, old);
-    Expr *now = value ? ptrmap_find(&rw->done, value) : NULL;
+    Expr *now = value ? rewriter_now(rw, value) : NULL;
     return now && now->kind == EXPR_CONSTANT ? now : NULL;
 }
 

@@ -247,7 +247,7 @@ typedef struct Put {
 static void put_binder(void *data, Var *v)
 {
     Rewriter *rw = data;
-    ptrmap_put(&rw->done, v, expr_var(&rw->module->arena, v->base.span, v->name, NULL));
+    rewriter_put(rw, v, expr_var(&rw->module->arena, v->base.span, v->name, NULL));
 }
 
 static bool put_enter(Rewriter *rw, const Expr *old, Expr **now)
@@ -261,7 +261,7 @@ static bool put_enter(Rewriter *rw, const Expr *old, Expr **now)
 static Expr *put_number(Rewriter *rw, const Expr *old, Expr *now)
 {
     const Put *p = rw->data;
-    bool own = old->kind == EXPR_VAR && ptrmap_has(&rw->done, old) && now != old;
+    bool own = old->kind == EXPR_VAR && rewriter_now(rw, old) && now != old;
     bool given = old->kind == EXPR_CONSTANT || (old->kind == EXPR_VAR && !own);
     OpsMake m = {rw->cx, &rw->module->arena, old->span};
     if (!given || dtype_eq(p->dtype, number) || !type_is_scalar(type_find(old->type), number))
@@ -279,7 +279,7 @@ static Expr *of_numbers(Each *e, Lets *l, const Type *t, Expr *const *in)
     rw.enter = put_enter;
     rw.copying = true;
     for (uint32_t k = 0; k < e->n; k++)
-        ptrmap_put(&rw.done, e->f->params.at[k], in[k]);
+        rewriter_put(&rw, e->f->params.at[k], in[k]);
     Expr *body = ir_rewrite(&rw, e->f->body);
     rewriter_deinit(&rw);
     OpsMake m = {e->cx, e->make->arena, e->make->span};

@@ -27,8 +27,7 @@ const Def *find_global(const Module *module, const Module *env, const Name *name
 
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root)
 {
-    *p = (Purity){.module = module, .env = env};
-    note_lets(root, &p->values);
+    *p = (Purity){.module = module, .env = env, .root = root};
 }
 
 void purity_deinit(Purity *p)
@@ -92,6 +91,14 @@ static bool gives_function(const Function *f)
     return !t || type_find(t)->kind == TYPE_FUNC;
 }
 
+static const Expr *value_of(Purity *p, const Expr *var)
+{
+    if (p->root)
+        note_lets(p->root, &p->values);
+    p->root = NULL;
+    return ptrmap_find(&p->values, var);
+}
+
 static bool look_at_function(Question *q, const Function *f)
 {
     q->elsewhere = !f || attrs_find(f->attrs, "Compiler") || attrs_find(f->attrs, "Extern");
@@ -117,7 +124,7 @@ static bool look_at_callee(Question *q, const Expr *e)
     case EXPR_FUNCTION: return look_at_function(q, expr_as_function(e));
     case EXPR_GLOBAL: return look_at_function(q, global_function(q->purity, expr_as_global(e)));
     case EXPR_VAR: {
-        const Expr *value = ptrmap_find(&q->purity->values, e);
+        const Expr *value = value_of(q->purity, e);
         return value && ask_call(q, value);
     }
     case EXPR_CALL: return ask_call(q, expr_as_call(e)->callee);
@@ -225,11 +232,16 @@ void note_named(const Module *m, PtrMap *named)
             ir_walk(&m->defs.at[i].fn->base, note_global, NULL, named);
 }
 
+typedef struct Count {
+    Arena *arena;
+    Places *uses;
+} Count;
+
 static void count_use(void *data, Expr *const *slot)
 {
-    void **n = ptrmap_slot(data, *slot);
-    if (n)
-        *n = (void *)((uintptr_t)*n + 1);
+    Count *c = data;
+    void **n = places_slot(c->uses, c->arena, *slot);
+    *n = (void *)((uintptr_t)*n + 1);
 }
 
 static WalkNext count_children(void *data, const Expr *e)
@@ -238,9 +250,16 @@ static WalkNext count_children(void *data, const Expr *e)
     return WALK_ON;
 }
 
-void count_uses(const Expr *root, PtrMap *uses)
+void count_uses(const Expr *root, Arena *arena, Places *uses)
 {
-    ir_walk(root, count_children, NULL, uses);
+    Count c = {arena, uses};
+    *uses = (Places){0};
+    ir_walk(root, count_children, NULL, &c);
+}
+
+uintptr_t times_used(const Places *uses, const Expr *e)
+{
+    return (uintptr_t)places_value(uses, e);
 }
 
 /* ---- totality ------------------------------------------------------------------------------------------------------------------ */

@@ -2,17 +2,19 @@
 #ifndef PASSES_FACTS_H
 #define PASSES_FACTS_H
 
+#include "base/places.h"
 #include "ir/module.h"
 
 /* What evaluating has no effect and depends on none (passes.md section 5.6). */
 typedef struct Purity {
     const Module *module, *env;     /* where globals are found; env may be NULL */
+    const Expr *root; /* NULL: its `let`s are in `values` */
     PtrMap values; /* Var of a `let` -> what it is bound to */
     PtrMap
         known; /* what is called, a global by its name -> NULL, or something if that may have an effect */
 } Purity;
 
-/* Learns what the `let`s of `root` bind. */
+/* What the `let`s of `root` bind is learned when it is first asked. */
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root);
 void purity_deinit(Purity *p);
 /* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
@@ -37,8 +39,9 @@ void note_lets(const Expr *root, PtrMap *values);
 /* The definition of the name in the module, else in `env` (may be NULL); NULL where neither has one with a body. */
 const Def *find_global(const Module *module, const Module *env, const Name *name);
 
-/* Counts the uses of each node below root: node -> number, as a pointer. */
-void count_uses(const Expr *root, PtrMap *uses);
+/* The uses of each node below root: node -> number. What was there is forgotten; the memory is the arena's. */
+void count_uses(const Expr *root, Arena *arena, Places *uses);
+uintptr_t times_used(const Places *uses, const Expr *e);
 
 /* Whether the call can be part of a kernel: its operator says each element by an expression, over not too many tensors. */
 bool call_has_elements(const Call *call);

@@ -18,7 +18,7 @@
 
 typedef struct Fold {
     PassRun *run;
-    PtrMap lets;            /* Var -> Let */
+    Places lets;            /* Var -> Let */
     unsigned kept;          /* flags of operators that are not folded */
     Purity purity;
     Totality total;
@@ -300,8 +300,8 @@ static Expr *fold_any(Rewriter *rw, const Expr *old, Expr *now)
     switch ((ExprKind)now->kind) {
     case EXPR_CALL: return fold_call(rw, old, now);
     case EXPR_VAR: {
-        const Let *let = ptrmap_find(&fold->lets, old);
-        Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;
+        const Let *let = places_value(&fold->lets, old);
+        Expr *value = let ? rewriter_now(rw, let->value) : NULL;
         return value && value->kind == EXPR_CONSTANT ? value : now;
     }
     case EXPR_LET: {
@@ -344,7 +344,7 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
     const Let *let = expr_as_let(old);
     const Function *f = expr_as_function(old);
     if (let)
-        ptrmap_put(&fold->lets, let->var, (void *)(uintptr_t)let);
+        *places_slot(&fold->lets, &fold->run->scratch, let->var) = (void *)(uintptr_t)let;
     *now = (Expr *)(uintptr_t)old;
     return f && function_is_primitive(f);
 }
@@ -360,7 +360,6 @@ static Function *fold_function(PassRun *run, const Def *def)
     rw.enter = enter_node;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
-    ptrmap_deinit(&fold.lets);
     purity_deinit(&fold.purity);
     totality_deinit(&fold.total);
     return expr_as_function(now);

@@ -105,7 +105,7 @@ static Expr *fold(Rewriter *rw, const Expr *old, Expr *now)
     int i = find_user(expr_call_of_op(now));
     const Call *call = expr_as_call(now);
     const Call *pad = i >= 0 ? neutral_pad(call, users[i].kind) : NULL;
-    if (!pad || (uintptr_t)ptrmap_find(rw->data, expr_as_call(old)->args.at[0]) > 1)
+    if (!pad || times_used(rw->data, expr_as_call(old)->args.at[0]) > 1)
         return now;
     static const char *const letters[] = {"", "NCW", "NCHW", "NCDHW"};
     int n = users[i].spatial, at[5];
@@ -135,12 +135,11 @@ static Expr *fold(Rewriter *rw, const Expr *old, Expr *now)
 static Function *fold_paddings(PassRun *run, const Def *def)
 {
     Rewriter rw;
-    PtrMap uses = {0};
-    count_uses(&def->fn->base, &uses);
+    Places uses;
+    count_uses(&def->fn->base, &run->scratch, &uses);
     pass_rewriter_init(&rw, run, fold, &uses);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
-    ptrmap_deinit(&uses);
     return expr_as_function(now);
 }
 

@@ -10,6 +10,7 @@
 typedef struct Forward {
     PassRun *run;
     Vec(const Expr *) order; /* operands first */
+    bool product; /* there is one */
     PtrMap demands;          /* node -> Demand */
     PtrMap scales;           /* node whose factor was left out -> the factor, a vector */
 } Forward;
@@ -20,6 +21,7 @@ static WalkNext note_node(void *data, const Expr *e)
 {
     Forward *f = data;
     vec_push(&f->order, &f->run->scratch, e);
+    f->product |= scale_kind(e) == SCALE_PRODUCT;
     return WALK_ON;
 }
 
@@ -166,6 +168,8 @@ static Function *fold(PassRun *run, const Def *def)
     Forward f = {.run = run};
     Rewriter rw;
     ir_walk(&def->fn->base, NULL, note_node, &f);
+    if (!f.product)
+        return def->fn;
     for (size_t i = f.order.n; i-- > 0;)
         demand_of_operands(&f, f.order.at[i]);
     rewriter_init(&rw, run->cx, run->module, move, &f);

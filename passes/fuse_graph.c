@@ -8,7 +8,7 @@
 
 static FuseNode *find(const FuseGraph *g, const Expr *e)
 {
-    return ptrmap_find(&g->index, e);
+    return places_value(&g->index, e);
 }
 
 static OpPattern most_of(OpPattern a, OpPattern b)
@@ -164,7 +164,7 @@ static WalkNext add_node(void *data, const Expr *e)
     *n = (FuseNode){.e = (Expr *)(uintptr_t)e, .pattern = own_pattern(g, e), .members = 1};
     n->leader = n;
     vec_push(&g->nodes, &g->arena, n);
-    ptrmap_put(&g->index, e, n);
+    *places_slot(&g->index, &g->arena, e) = n;
     return WALK_ON;
 }
 
@@ -520,7 +520,6 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
 
 void fuse_graph_deinit(FuseGraph *g)
 {
-    ptrmap_deinit(&g->index);
     arena_deinit(&g->arena);
 }
 

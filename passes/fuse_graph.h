@@ -2,6 +2,7 @@
 #ifndef PASSES_FUSE_GRAPH_H
 #define PASSES_FUSE_GRAPH_H
 
+#include "base/places.h"
 #include "ir/module.h"
 #include "ir/op.h"
 
@@ -34,7 +35,7 @@ typedef struct FuseNode {
 typedef struct FuseGraph {
     Arena arena;
     Vec(FuseNode *) nodes; /* operands before what uses them */
-    PtrMap index; /* Expr -> FuseNode */
+    Places index; /* Expr -> FuseNode */
     uint32_t search;
     uint32_t most; /* calls in one group */
     bool for_code;

@@ -93,7 +93,7 @@ static Expr *param_for(Fuse *fuse, Group *group, Expr *arg, const Type *type)
 static Expr *operand(Rewriter *rw, const FuseNode *lead, const Expr *old)
 {
     Fuse *fuse = rw->data;
-    Expr *now = ptrmap_find(&rw->done, old);
+    Expr *now = rewriter_now(rw, old);
     const FuseNode *from = fuse_leader(&fuse->graph, old);
     if (from == lead || (fuse->link_params && now->kind == EXPR_CONSTANT))
         return now;

@@ -250,11 +250,11 @@ static Expr *put_call(Inliner *in, const Call *was, const Call *now, const Name 
 }
 
 /* A function that is called where it stands, or by the variable that a `let` binds it to and nothing else uses. */
-static Expr *put_literal(Inliner *in, const PtrMap *done, const Call *was, Expr *e)
+static Expr *put_literal(Inliner *in, Rewriter *rw, const Call *was, Expr *e)
 {
     const Call *now = expr_as_call(e);
     Local *local = ptrmap_find(&in->locals, was->callee);
-    Expr *callee = local && local->calls == 1 && !local->other ? ptrmap_find(done, local->value)
+    Expr *callee = local && local->calls == 1 && !local->other ? rewriter_now(rw, local->value)
                    : now                                       ? now->callee
                                                                : NULL;
     const Function *f = expr_as_function(callee);
@@ -282,7 +282,7 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
     const Local *local = let ? ptrmap_find(&in->locals, let->var) : NULL;
     if (local && local->gone)
         return let->body;
-    return in->worthwhile && was ? put_literal(in, &rw->done, was, now) : now;
+    return in->worthwhile && was ? put_literal(in, rw, was, now) : now;
 }
 
 typedef struct Mention {

@@ -177,17 +177,15 @@ static WalkNext note_name(void *data, const Expr *e)
 static WalkNext find_shared(void *data, const Expr *e)
 {
     bool blocks = e->kind == EXPR_LET || e->kind == EXPR_IF || e->kind == EXPR_MATCH;
-    return blocks && (uintptr_t)ptrmap_find(data, e) > 1 ? WALK_STOP : WALK_ON;
+    return blocks && times_used(data, e) > 1 ? WALK_STOP : WALK_ON;
 }
 
 /* A function with a shared `let` or branch is not in A normal form: such a part has no one end. */
-static bool shares_blocks(const Function *f)
+static bool shares_blocks(PassRun *run, const Function *f)
 {
-    PtrMap uses = {0};
-    count_uses(&f->base, &uses);
-    bool shares = !ir_walk(&f->base, find_shared, NULL, &uses);
-    ptrmap_deinit(&uses);
-    return shares;
+    Places uses;
+    count_uses(&f->base, &run->scratch, &uses);
+    return !ir_walk(&f->base, find_shared, NULL, &uses);
 }
 
 static Function *end_lifetimes(PassRun *run, const Def *def)
@@ -195,7 +193,7 @@ static Function *end_lifetimes(PassRun *run, const Def *def)
     Lifetimes l = {.run = run};
     PtrMap names = {0}, live = {0};
     Rewriter rw;
-    if (function_is_primitive(def->fn) || shares_blocks(def->fn))
+    if (function_is_primitive(def->fn) || shares_blocks(run, def->fn))
         return def->fn;
     ir_walk(&def->fn->base, NULL, note_name, &names);
     rewriter_init(&rw, run->cx, run->module, drop_name, &names);

@@ -179,7 +179,7 @@ static Function *make_function(Merge *m, Part *p)
     Rewriter rw;
     rewriter_init(&rw, run->cx, run->module, NULL, NULL);
     for (size_t i = 0; i < p->args.n; i++)
-        ptrmap_put(&rw.done, p->args.at[i], ptrmap_find(&p->inputs, p->args.at[i]));
+        rewriter_put(&rw, p->args.at[i], ptrmap_find(&p->inputs, p->args.at[i]));
     Expr *body = ir_rewrite(&rw, p->root);
     rewriter_deinit(&rw);
     if (!body)
@@ -223,7 +223,7 @@ static Expr *put_part(Rewriter *rw, const Expr *old, Expr *now)
     if (!p)
         return now;
     for (size_t i = 0; i < p->args.n; i++) {
-        Expr *arg = ptrmap_find(&rw->done, p->args.at[i]);
+        Expr *arg = rewriter_now(rw, p->args.at[i]);
         p->args.at[i] = arg ? arg : p->args.at[i];
     }
     Expr *call = expr_call(&rw->module->arena, old->span, &p->fn->base, (uint32_t)p->args.n,

@@ -32,7 +32,7 @@ typedef struct Partition {
     PassRun *run;
     const Def *def;
     Regions regions;
-    PtrMap uses; /* node -> how often */
+    Places uses; /* node -> how often */
     Vec(Made *) made;
     bool bind;
 } Partition;
@@ -88,7 +88,7 @@ static void note_outputs(Partition *p, Made *m)
         inner |= is_inner(p, in->mark);
     for (const MarkList *out = m->region->outs; out; out = out->next) {
         Expr *value = out->mark->args.at[0];
-        size_t uses = (size_t)(uintptr_t)ptrmap_find(&p->uses, &out->mark->base);
+        size_t uses = times_used(&p->uses, &out->mark->base);
         if (ptrmap_has(&seen, value) || (inner && uses == inner_uses(p, out->mark)))
             continue;
         ptrmap_put(&seen, value, NULL);
@@ -326,7 +326,7 @@ static Expr *put_calls(Partition *p, Expr *root)
         Made *m = p->made.at[i];
         several |= m->outputs.n > 1;
         for (uint32_t k = 0; k < m->call->args.n; k++)
-            m->call->args.at[k] = ptrmap_find(&rw.done, m->values.at[k]);
+            m->call->args.at[k] = rewriter_now(&rw, m->values.at[k]);
     }
     rewriter_deinit(&rw);
     if (now && several && needs_itself(p, now)) {
@@ -354,12 +354,11 @@ static Function *partition(PassRun *run, const Def *def)
     if (!f)
         return NULL;
     Partition p = {.run = run, .def = def, .bind = attrs_bool(run->params, "bind_constants")};
-    count_uses(&f->base, &p.uses);
+    count_uses(&f->base, &run->scratch, &p.uses);
     now = regions_init(&p.regions, run, f) && make_functions(&p) ? put_calls(&p, &f->base) : NULL;
     regions_deinit(&p.regions);
     for (size_t i = 0; i < p.made.n; i++)
         ptrmap_deinit(&p.made.at[i]->by_value);
-    ptrmap_deinit(&p.uses);
     return expr_as_function(now);
 }
 

@@ -36,7 +36,7 @@ typedef struct Quantizer {
     OpsMake m;
     PtrMap known;                       /* expression -> Known */
     PtrMap simulated[KIND_ACTIVATION + 1]; /* expression -> its simulated quantisation */
-    PtrMap uses;
+    Places uses;
     int64_t convolutions; /* so far */
     bool stopped;         /* nothing more is annotated */
     const Call *old;
@@ -241,7 +241,7 @@ static Operand operand_of(Quantizer *q, const Expr *old, Expr *e)
 {
     const Known *k = ptrmap_find(&q->known, e);
     Kind kind = k ? k->kind : KIND_NONE;
-    if (kind == KIND_NONE || (uintptr_t)ptrmap_find(&q->uses, old) < 2)
+    if (kind == KIND_NONE || times_used(&q->uses, old) < 2)
         return (Operand){e, kind};
     return (Operand){simulate(q, e, KIND_INPUT), KIND_INPUT};
 }
@@ -817,14 +817,13 @@ static Function *rewrite_function(PassRun *run, const Def *def, RewriteFn *fn)
 {
     Quantizer q = {.run = run};
     Rewriter rw;
-    count_uses(&def->fn->base, &q.uses);
+    count_uses(&def->fn->base, &run->scratch, &q.uses);
     rewriter_init(&rw, run->cx, run->module, fn, &q);
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     for (Kind kind = KIND_NONE; kind <= KIND_ACTIVATION; kind++)
         ptrmap_deinit(&q.simulated[kind]);
     ptrmap_deinit(&q.known);
-    ptrmap_deinit(&q.uses);
     return expr_as_function(now);
 }
 

@@ -11,7 +11,7 @@ bool expr_is_atom(const Expr *e)
 
 ScopeNode *scopes_node(const Scopes *s, const Expr *e)
 {
-    return ptrmap_find(&s->nodes, e);
+    return places_value(&s->nodes, e);
 }
 
 /* ---- the order of evaluation ------------------------------------------------------------------- */
@@ -54,8 +54,8 @@ static void visit(Order *o, Expr *e)
 {
     if (expr_is_atom(e))
         return;
-    void **slot = ptrmap_slot(&o->s->nodes, e);
-    if (!slot || *slot)
+    void **slot = places_slot(&o->s->nodes, &o->s->arena, e);
+    if (*slot)
         return;
     ScopeNode *node = *slot = arena_new(&o->s->arena, ScopeNode);
     node->e = e;
@@ -214,6 +214,5 @@ bool scopes_init_with_lets(Scopes *s, Ctx *cx, Expr *root)
 
 void scopes_deinit(Scopes *s)
 {
-    ptrmap_deinit(&s->nodes);
     arena_deinit(&s->arena);
 }

@@ -16,6 +16,7 @@
 #ifndef PASSES_SCOPE_H
 #define PASSES_SCOPE_H
 
+#include "base/places.h"
 #include "ir/module.h"
 
 typedef struct Block Block;
@@ -48,7 +49,7 @@ typedef struct ScopeStep {
 
 typedef struct Scopes {
     Arena arena;
-    PtrMap nodes; /* Expr -> ScopeNode */
+    Places nodes; /* Expr -> ScopeNode */
     Vec(ScopeStep) steps;
     Block root;
     bool lets_open; /* the bodies of `let`s are blocks */

@@ -15,7 +15,7 @@
 typedef struct Site {
     OpsMake m;
     Purity *purity;
-    const PtrMap *uses; /* node -> number of its uses */
+    const Places *uses; /* node -> number of its uses */
     const Op *op;
     const Call *call;
     Expr *const *args;
@@ -36,8 +36,7 @@ static const Call *call_of(const Site *s, const Expr *e, const char *op)
 /* Nothing else uses operand i, so that it goes away with the call. */
 static bool is_only_here(const Site *s, int i)
 {
-    return (uintptr_t)ptrmap_find(s->uses, s->args[i]) < 2 &&
-           (!s->were || (uintptr_t)ptrmap_find(s->uses, s->were[i]) < 2);
+    return times_used(s->uses, s->args[i]) < 2 && (!s->were || times_used(s->uses, s->were[i]) < 2);
 }
 
 /* The call of that operator that operand 0 is, when it is for this call alone. */
@@ -375,7 +374,7 @@ static const struct {
 typedef struct Simplify {
     PassRun *run;
     Purity purity;
-    PtrMap uses; /* node, before and after -> number of its uses */
+    Places uses; /* node, before and after -> number of its uses */
     const Op *ops[RULES];
 } Simplify;
 
@@ -395,7 +394,7 @@ static Expr *simpler(Rewriter *rw, const Expr *old, Expr *e)
                  .args = call->args.at,
                  .type = t};
     Expr *now = NULL;
-    site.were = ptrmap_has(&s->uses, e) || was->callee != call->callee ? NULL : was->args.at;
+    site.were = times_used(&s->uses, e) || was->callee != call->callee ? NULL : was->args.at;
     for (size_t i = 0; i < RULES && !now; i++)
         now = s->ops[i] == op ? rules[i].rule(&site) : NULL;
     if (!now && op->pattern == OP_BROADCAST && call->args.n == 2)
@@ -419,8 +418,8 @@ static Expr *simplify_node(Rewriter *rw, const Expr *old, Expr *now)
         pass_decides(s->run, (PassEvent){.rule = &told[RULE_SIMPLER], .at = old, .made = next});
         now = next;
     }
-    if (!ptrmap_has(&s->uses, now))
-        ptrmap_put(&s->uses, now, ptrmap_find(&s->uses, old));
+    if (now != old && !times_used(&s->uses, now))
+        *places_slot(&s->uses, &s->run->scratch, now) = places_value(&s->uses, old);
     return now;
 }
 
@@ -448,7 +447,7 @@ static Expr *rewrite(PassRun *run, Expr *root, RewriteFn *fn, void *data)
 typedef struct Sums {
     PassRun *run;
     const Op *add;
-    PtrMap uses;
+    Places uses;
     PtrMap pairs; /* the outer sum -> itself; the inner one -> NULL */
     Vec(const Expr *) order; /* operands first */
 } Sums;
@@ -480,7 +479,7 @@ static void find_pairs(Sums *s)
         Expr *inner = NULL, *x = NULL;
         if (ptrmap_has(&s->pairs, e) || !added_constant(e, &inner) ||
             expr_call_of_op(inner) != s->add || !added_constant(inner, &x) ||
-            x->kind == EXPR_CONSTANT || (uintptr_t)ptrmap_find(&s->uses, inner) > 1)
+            x->kind == EXPR_CONSTANT || times_used(&s->uses, inner) > 1)
             continue;
         ptrmap_put(&s->pairs, e, (void *)(uintptr_t)e);
         ptrmap_put(&s->pairs, inner, NULL);
@@ -503,11 +502,12 @@ static Expr *join_sum(Rewriter *rw, const Expr *old, Expr *now)
 static Expr *join_sums(PassRun *run, Expr *root)
 {
     Sums s = {.run = run, .add = op_find(run->cx, str_of("add"))};
-    count_uses(root, &s.uses);
     ir_walk(root, NULL, note_sum, &s);
+    if (s.order.n < 2)
+        return root;
+    count_uses(root, &run->scratch, &s.uses);
     find_pairs(&s);
-    Expr *now = rewrite(run, root, join_sum, &s);
-    ptrmap_deinit(&s.uses);
+    Expr *now = s.pairs.n ? rewrite(run, root, join_sum, &s) : root;
     ptrmap_deinit(&s.pairs);
     return now;
 }
@@ -518,10 +518,9 @@ static Function *simplify(PassRun *run, const Def *def)
     for (size_t i = 0; i < RULES; i++)
         s.ops[i] = op_find(run->cx, str_of(rules[i].op));
     purity_init(&s.purity, run->module, run->context->env, &def->fn->base);
-    count_uses(&def->fn->base, &s.uses);
+    count_uses(&def->fn->base, &run->scratch, &s.uses);
     Expr *now = rewrite(run, &def->fn->base, simplify_node, &s);
     now = now ? join_sums(run, now) : NULL;
-    ptrmap_deinit(&s.uses);
     purity_deinit(&s.purity);
     return expr_as_function(now);
 }

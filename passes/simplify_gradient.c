@@ -38,7 +38,7 @@ typedef Expr *Rule(const Site *s);
 static Expr *behind(Rewriter *rw, const Derivative *d, Expr *e)
 {
     const Expr *was = e->kind == EXPR_VAR ? ptrmap_find(&d->lets, e) : NULL;
-    Expr *value = was ? ptrmap_find(&rw->done, was) : NULL;
+    Expr *value = was ? rewriter_now(rw, was) : NULL;
     return value ? value : e;
 }
 
@@ -302,7 +302,7 @@ static Expr *simplify_node(Rewriter *rw, const Expr *old, Expr *now)
     Derivative *d = rw->data;
     const Let *let = expr_as_let(now);
     const Expr *was = old->kind == EXPR_VAR ? ptrmap_find(&d->lets, old) : NULL;
-    Expr *value = was ? ptrmap_find(&rw->done, was) : NULL;
+    Expr *value = was ? rewriter_now(rw, was) : NULL;
     if (value && is_name(value))
         return value;
     if (let && is_name(let->value))

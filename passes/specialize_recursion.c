@@ -199,7 +199,7 @@ static Expr *hoisted(Specializer *s, const Rewriter *rw, const Expr *old)
         vec_push(&s->products, &s->run->scratch, product);
         ptrmap_put(&s->made, old, all);
     }
-    Expr *index = ptrmap_find(&rw->done, take->args.at[1]);
+    Expr *index = rewriter_now(rw, take->args.at[1]);
     Expr *args[2] = {&all->base, index ? index : take->args.at[1]};
     return expr_call(m.arena, old->span, take->callee, 2, args, take->attrs);
 }
@@ -243,7 +243,7 @@ static Expr *special_function(Specializer *s)
             params[left] = expr_var(s->m.arena, was->base.span, was->name, was->base.type);
             with = &params[left++]->base;
         }
-        ptrmap_put(&rw.done, was, with);
+        rewriter_put(&rw, was, with);
     }
     Expr *body = ir_rewrite(&rw, f->body);
     rewriter_deinit(&rw);

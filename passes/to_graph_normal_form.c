@@ -158,11 +158,11 @@ static Expr *put_value(Rewriter *rw, const Expr *old, Expr *now)
     const Graph *g = rw->data;
     const Let *let = expr_as_let(old);
     if (let)
-        return ptrmap_has(&g->values, let->var) && ptrmap_find(&rw->done, let->var) != let->var
+        return ptrmap_has(&g->values, let->var) && rewriter_now(rw, let->var) != &let->var->base
                    ? expr_as_let(now)->body
                    : now;
     const Expr *value = old->kind == EXPR_VAR ? ptrmap_find(&g->values, old) : NULL;
-    Expr *moved = value ? ptrmap_find(&rw->done, value) : NULL;
+    Expr *moved = value ? rewriter_now(rw, value) : NULL;
     return moved ? moved : now;
 }
 

@@ -459,7 +459,7 @@ static Expr *convert_var(Rewriter *rw, const Expr *old)
 {
     const Mixed *x = rw->data;
     const Let *let = ptrmap_find(&x->lets, old);
-    const Expr *value = let ? ptrmap_find(&rw->done, let->value) : NULL;
+    const Expr *value = let ? rewriter_now(rw, let->value) : NULL;
     Expr *same = (Expr *)(uintptr_t)old;
     if (!value || !value->type || !let->value->type || type_equal(value->type, let->value->type))
         return same;

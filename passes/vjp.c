@@ -406,7 +406,7 @@ static WalkNext find_captured(void *data, const Expr *e)
 
 static void forget(Vjp *v)
 {
-    PtrMap *maps[] = {&v->now, &v->active, &v->captured, &v->sums, &v->uses, &v->tangents};
+    PtrMap *maps[] = {&v->now, &v->active, &v->captured, &v->sums, &v->tangents};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_clear(maps[i]);
 }
@@ -455,7 +455,7 @@ static Function *derivative_of(Vjp *v, const Function *f, VjpGives gives)
     forget(v);
     ir_free_vars(&f->base, note_cell, &c);
     ir_walk(&f->base, find_captured, NULL, &(Captures){v, &f->base});
-    count_uses(&f->base, &v->uses);
+    count_uses(&f->base, v->make.scratch, &v->uses);
     Function *made = v->forward ? vjp_forward(v, f) : vjp_function(v, f, gives);
     return made ? expr_function(v->make.arena, made->base.span, made->type_params, made->params.n,
                                 made->params.at, made->attrs, made->ret_type,
@@ -604,8 +604,7 @@ Expr *vjp(const VjpCall *call, const Function *f, VjpGives gives)
         }
     }
     Expr *out = ok ? bind_pieces(&v, &made->base) : NULL;
-    PtrMap *maps[] = {&v.holds,    &v.entered, &v.now,  &v.active,
-                      &v.captured, &v.sums,    &v.uses, &v.tangents};
+    PtrMap *maps[] = {&v.holds, &v.entered, &v.now, &v.active, &v.captured, &v.sums, &v.tangents};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return out;

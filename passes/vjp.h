@@ -106,7 +106,7 @@ typedef struct Vjp {
     PtrMap active; /* Var as it was, if it depends on a parameter */
     PtrMap captured; /* Var as it was, if a literal inside uses it */
     PtrMap sums; /* Var as it was -> what collects its adjoint */
-    PtrMap uses; /* as count_uses */
+    Places uses; /* as count_uses */
     PtrMap tangents; /* Var as it was -> Adj: how it changes; of a function with dual numbers */
     uint32_t functions; /* literals around the code at hand */
     uint32_t depth;

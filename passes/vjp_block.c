@@ -652,7 +652,7 @@ static const Expr *forward_clause(Vjp *v, Block *b, const Match *e)
 static bool forward_let(Vjp *v, Block *b, const Let *let)
 {
     bool literal = let->value->kind == EXPR_FUNCTION;
-    if (literal && !ptrmap_has(&v->uses, let->var))
+    if (literal && !times_used(&v->uses, &let->var->base))
         return true;
     const Match *match = expr_as_match(let->value);
     const Expr *from = match && match->clauses.n == 1 ? forward_clause(v, b, match) : let->value;

@@ -365,7 +365,7 @@ static bool run_let(Vjp *v, Lets *l, const Let *let)
 {
     const Match *match = expr_as_match(let->value);
     bool literal = let->value->kind == EXPR_FUNCTION;
-    if (literal && !ptrmap_has(&v->uses, let->var))
+    if (literal && !times_used(&v->uses, &let->var->base))
         return true;
     v->make.span = let->value->span;
     const Expr *from = match && match->clauses.n == 1 ? run_clause(v, l, match) : let->value;

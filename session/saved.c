@@ -121,7 +121,9 @@ static Expr *changed(Saved *sv, Rewriter *rw, Expr *e, bool weights)
 {
     ir_walk(e, count_call, NULL, sv);
     sv->weights = weights && !sv->called;
-    ptrmap_clear(&rw->done); /* a constant that two functions share is a weight of one */
+    /* Begun anew: a constant that two functions share is a weight of one. */
+    rewriter_deinit(rw);
+    rewriter_init(rw, rw->cx, rw->module, rw->fn, rw->data);
     return ir_rewrite(rw, e);
 }
 

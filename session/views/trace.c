@@ -64,7 +64,7 @@ static TraceCategory category(const Expr *e)
 
 uint32_t trace_node(const Trace *t, const Expr *e)
 {
-    return (uint32_t)(uintptr_t)ptrmap_find(&t->ids, e);
+    return (uint32_t)(uintptr_t)places_value(&t->ids, e);
 }
 
 static uint32_t node_new(Trace *t, const Expr *e)
@@ -72,7 +72,7 @@ static uint32_t node_new(Trace *t, const Expr *e)
     uint32_t id = (uint32_t)t->numbers.n;
     vec_push(&t->numbers, &t->arena, -1);
     vec_push(&t->seen, &t->arena, 0);
-    ptrmap_put(&t->ids, e, (void *)(uintptr_t)id);
+    *places_slot(&t->ids, &t->arena, e) = (void *)(uintptr_t)id;
     return id;
 }
 
@@ -80,15 +80,14 @@ typedef struct Gather {
     Trace *t;
     Arena *arena;
     uint32_t *counts;
-    PtrMap met; /* definitions may share nodes */
+    Places met; /* definitions may share nodes */
     Vec(const Expr *) all;
 } Gather;
 
 static void gather_node(Gather *g, const Expr *e)
 {
-    if (ptrmap_has(&g->met, e))
+    if (!places_add(&g->met, g->arena, e))
         return;
-    ptrmap_put(&g->met, e, (void *)(uintptr_t)1);
     TraceCategory c = category(e);
     if (c < TRACE_N_CATEGORIES)
         g->counts[c]++;
@@ -101,7 +100,7 @@ static WalkNext before_node(void *data, const Expr *e)
     Gather *g = data;
     if (limit_hit(&g->t->s->cx.limits))
         return WALK_STOP;
-    return ptrmap_has(&g->met, e) ? WALK_SKIP : WALK_ON;
+    return places_has(&g->met, e) ? WALK_SKIP : WALK_ON;
 }
 
 static WalkNext after_node(void *data, const Expr *e)
@@ -130,12 +129,13 @@ typedef enum Likeness {
     LIKENESSES
 } Likeness;
 
+#define TAKEN UINT32_MAX
+
 typedef struct Key {
     Span span;
+    uint32_t at; /* in the list that it is from; TAKEN: it has found its like */
     uint64_t kind; /* the kind of node, and what it calls */
     uint64_t operands;
-    size_t at; /* in the list that it is from */
-    bool taken;
 } Key;
 
 static const void *callee_identity(const Expr *e)
@@ -163,7 +163,7 @@ static void add_operand(void *data, Expr *const *slot)
     o->hash = hash_bytes(&what, sizeof what, o->hash);
 }
 
-static Key key_of(const Expr *e, size_t at)
+static Key key_of(const Expr *e, uint32_t at)
 {
     uint64_t parts[] = {e->kind, (uint64_t)(uintptr_t)callee_identity(e)};
     return (Key){.span = e->span, .kind = hash_bytes(parts, sizeof parts, 0), .at = at};
@@ -232,7 +232,7 @@ static size_t without_taken(Keys keys)
 {
     size_t n = 0;
     for (size_t i = 0; i < keys.n; i++)
-        if (!keys.at[i].taken)
+        if (keys.at[i].at != TAKEN)
             keys.at[n++] = keys.at[i];
     return n;
 }
@@ -246,6 +246,8 @@ static void pair_up(Trace *t, Keys *gone, Keys *fresh, Likeness like, const Expr
         [LIKE_OPERANDS] = by_operands,
         [LIKE_PLACE] = by_place,
     };
+    if (!gone->n || !fresh->n)
+        return;
     qsort(gone->at, gone->n, sizeof *gone->at, orders[like]);
     if (limit_hit(&t->s->cx.limits))
         return;
@@ -256,9 +258,9 @@ static void pair_up(Trace *t, Keys *gone, Keys *fresh, Likeness like, const Expr
         bool placeless = like != LIKE_OPERANDS && span_is_none(a->span);
         if (c == 0 && !placeless) {
             uint32_t id = trace_node(t, old[a->at]);
-            ptrmap_put(&t->ids, now[b->at], (void *)(uintptr_t)id);
+            *places_slot(&t->ids, &t->arena, now[b->at]) = (void *)(uintptr_t)id;
             t->seen.at[id] = t->moment;
-            a->taken = b->taken = true;
+            a->at = b->at = TAKEN;
         }
         i += c <= 0;
         k += c >= 0;
@@ -285,13 +287,13 @@ static void match_nodes(Trace *t, const Gather *g, Arena *scratch)
         if (id && t->seen.at[id] != moment)
             t->seen.at[id] = moment;
         else
-            fresh.at[fresh.n++] = key_of(g->all.at[i], i);
+            fresh.at[fresh.n++] = key_of(g->all.at[i], (uint32_t)i);
     }
     for (size_t i = 0; i < t->now.n && !limit_hit(&t->s->cx.limits); i++)
         if (t->seen.at[trace_node(t, t->now.at[i])] != moment)
-            gone.at[gone.n++] = key_of(t->now.at[i], i);
+            gone.at[gone.n++] = key_of(t->now.at[i], (uint32_t)i);
     for (Likeness like = 0; like < LIKENESSES && !limit_hit(&t->s->cx.limits); like++) {
-        if (like == LIKE_OPERANDS) {
+        if (like == LIKE_OPERANDS && gone.n && fresh.n) {
             note_operands(t, gone, t->now.at);
             note_operands(t, fresh, g->all.at);
         }
@@ -318,37 +320,32 @@ static int32_t line_number(void *data, const Expr *e)
 
 /* ---- names of variables ---------------------------------------------------------------------------------------------------------- */
 
-/* A variable keeps its name as long as what binds it keeps its number, so `%p0` stays `%p0` when there is another function in front. */
-typedef struct NameUse {
-    const Var *var; /* that had it last */
-    uint32_t moment;
-    uint32_t next, counted; /* the number to try behind it, and at which moment */
-} NameUse;
-
-static NameUse *use_of(Trace *t, const Name *name)
+/* A variable keeps its name as long as what binds it keeps its number, so `%p0` stays `%p0` when there is another function in front.
+ * The use is there until the next name is asked for. */
+static TraceNameUse *use_of(Trace *t, const Name *name)
 {
-    void **slot = ptrmap_slot(&t->users, name);
-    if (!*slot)
-        *slot = arena_new(&t->arena, NameUse);
-    return *slot;
+    while (t->users.n <= name->id)
+        vec_push(&t->users, &t->arena, ((TraceNameUse){0}));
+    return &t->users.at[name->id];
 }
 
 static bool is_taken(Trace *t, const Name *name, const Var *v)
 {
-    const NameUse *use = use_of(t, name);
+    const TraceNameUse *use = use_of(t, name);
     return use->moment == t->moment && use->var != v;
 }
 
 static void take_name(Trace *t, const Name *name, const Var *v)
 {
-    NameUse *use = use_of(t, name);
+    TraceNameUse *use = use_of(t, name);
     use->moment = t->moment;
     use->var = v;
-    ptrmap_put(&t->names, v, (void *)(uintptr_t)name);
+    *places_slot(&t->names, &t->arena, v) = (void *)(uintptr_t)name;
 }
 
 typedef struct Binders {
     Trace *t;
+    Arena *scratch;
     uint32_t id, n;
 } Binders;
 
@@ -360,9 +357,9 @@ static void note_binder(void *data, Var *v)
     /* What is called otherwise by whoever made it is another variable. */
     uint64_t parts[] = {b->id, b->n++, (uint64_t)(uintptr_t)v->name};
     void *key = (void *)(uintptr_t)(hash_bytes(parts, sizeof parts, 0) | 1);
-    const Name *name = ptrmap_find(&t->names, v);
+    const Name *name = places_value(&t->names, v);
     name = name ? name : ptrmap_find(&t->binders, key);
-    ptrmap_put(&t->keys, v, key);
+    *places_slot(&t->keys, b->scratch, v) = key;
     if (name && !is_taken(t, name, v))
         take_name(t, name, v);
 }
@@ -370,14 +367,15 @@ static void note_binder(void *data, Var *v)
 /* A name that nothing has at this moment. */
 static const Name *free_name(Trace *t, const Var *v, const char *stem)
 {
-    const Name *name = name_intern(&t->words, stem, strlen(stem));
-    NameUse *first = use_of(t, name);
+    const Name *first = name_intern(&t->words, stem, strlen(stem)), *name = first;
+    TraceNameUse *use = use_of(t, first);
     Buf b = {0};
-    first->next = first->counted == t->moment ? first->next : 0;
-    first->counted = t->moment;
+    use->next = use->counted == t->moment ? use->next : 0;
+    use->counted = t->moment;
     while (is_taken(t, name, v) && !b.failed) {
         buf_clear(&b);
-        buf_printf(&b, "%s%u", stem, (unsigned)++first->next);
+        buf_str(&b, stem);
+        buf_uint(&b, ++use_of(t, first)->next);
         name = name_intern(&t->words, buf_text(&b), b.n);
     }
     buf_deinit(&b);
@@ -387,8 +385,8 @@ static const Name *free_name(Trace *t, const Var *v, const char *stem)
 static const char *line_name(void *data, const Var *v, const char *stem)
 {
     Trace *t = data;
-    const Name *name = ptrmap_find(&t->names, v);
-    void *key = ptrmap_find(&t->keys, v);
+    const Name *name = places_value(&t->names, v);
+    void *key = places_value(&t->keys, v);
     if (!name || use_of(t, name)->moment != t->moment || is_taken(t, name, v))
         name = free_name(t, v, stem);
     take_name(t, name, v);
@@ -425,9 +423,9 @@ static const TraceText *text_of(Trace *t, const Module *m, const Gather *g)
     TraceText *text = arena_new(&t->arena, TraceText);
     PrintNodes nodes = {line_number, line_mark, line_name, t};
     Buf marked = {0};
-    ptrmap_clear(&t->keys);
+    t->keys = (Places){0};
     for (size_t i = 0; i < g->all.n; i++) {
-        Binders b = {t, trace_node(t, g->all.at[i]), 0};
+        Binders b = {t, g->arena, trace_node(t, g->all.at[i]), 0};
         ir_binders(g->all.at[i], note_binder, &b);
     }
     ir_print_module(&marked, m,
@@ -608,7 +606,6 @@ static const TraceText *look(Trace *t, const Module *m, uint32_t *counts)
     arena_init(&scratch, &t->s->cx.limits);
     Gather g = {.t = t, .arena = &scratch, .counts = counts};
     gather(&g, m);
-    ptrmap_deinit(&g.met);
     t->moment++;
     match_nodes(t, &g, &scratch);
     const TraceText *text = text_of(t, m, &g);
@@ -674,12 +671,13 @@ static const char *name_of(Trace *t, const Expr *e)
 {
     Buf b = {0}, text = {0};
     const Op *op = expr_call_of_op(e);
+    const Name *name = places_value(&t->names, e);
     if (!e)
         return NULL;
     if (op)
         buf_str(&text, op->name);
-    else if (ptrmap_has(&t->names, e))
-        buf_printf(&text, "%%%s", ((const Name *)ptrmap_find(&t->names, e))->text);
+    else if (name)
+        buf_printf(&text, "%%%s", name->text);
     else if (is_atom(e))
         ir_print_expr(&text, e, (PrintStyle){.no_metadata = true});
     if (strncmp(buf_text(&text), "meta[", 5) == 0)
@@ -734,9 +732,7 @@ void trace_deinit(Trace *t)
         module_release(t->steps.at[i].now);
     }
     module_release(t->first);
-    PtrMap *maps[] = {&t->ids, &t->names, &t->binders, &t->keys, &t->users};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        ptrmap_deinit(maps[i]);
+    ptrmap_deinit(&t->binders);
     interner_deinit(&t->words);
     arena_deinit(&t->arena);
 }

@@ -95,6 +95,12 @@ typedef struct TraceStep {
     Vec(TraceEvent) events;
 } TraceStep;
 
+typedef struct TraceNameUse {
+    const Var *var; /* that had the name last */
+    uint32_t moment;
+    uint32_t next, counted; /* the number to try behind it, and at which moment */
+} TraceNameUse;
+
 typedef struct Trace {
     RelaySession *s;
     Arena arena;
@@ -104,14 +110,14 @@ typedef struct Trace {
     Vec(TraceStep) steps;
     double seconds;
     bool rewrites; /* the steps are those inside one pass, which are not timed */
-    PtrMap ids; /* Expr -> the node's number */
+    Places ids; /* Expr -> the node's number */
     Vec(int32_t) numbers; /* by node: of its line, -1: it has none yet */
     int32_t next_number;
     uint32_t moment; /* that is looked at, from 1 */
-    PtrMap names; /* Var -> the Name that it goes by */
-    PtrMap keys; /* of this moment: Var -> what binds it, and as which */
+    Places names; /* Var -> the Name that it goes by */
+    Places keys; /* of this moment, in its memory: Var -> what binds it, and as which */
     PtrMap binders; /* that -> the Name of the variable */
-    PtrMap users; /* Name -> NameUse */
+    Vec(TraceNameUse) users; /* by the number of a name */
     Interner words; /* all names */
     Vec(uint32_t) seen; /* by node: the last moment at which it was there, from 1 */
     Vec(const Expr *) now; /* the nodes of the newest moment, operands before what uses them */
