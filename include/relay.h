@@ -66,6 +66,7 @@ typedef struct RelayOutput {
     const char *title; /* of a diagnostic: its first line without code; else NULL */
     const RelayMime *mimes; /* richest last; text/plain is always among them, at [0] */
     size_t n_mimes;
+    const char *language; /* of a display that is code: as what it is coloured; else NULL */
     unsigned
         live; /* of a display: it takes the place of the one before that has the same number; 0: none does */
     bool
@@ -191,9 +192,10 @@ typedef struct RelayToken {
     const char *kind;
 } RelayToken;
 
-/* Calls `token` for each coloured span of the text, in order. Works on any text, however broken. */
-void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t),
-                     void *data);
+/* Calls `token` for each coloured span of the text, in order. Works on any text, however broken. `language` is of a RelayOutput;
+ * NULL: it is Relay text. */
+void relay_highlight(const char *language, const char *text, size_t len,
+                     void (*token)(void *data, const RelayToken *t), void *data);
 
 /* ---- documents: texts that somebody edits --------------------------------------------------------------------- */
 

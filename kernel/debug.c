@@ -720,7 +720,7 @@ static void note_line(void *data, const RelayToken *t)
 static uint32_t line_of(Str text, json_int_t wanted)
 {
     Lines l = {.text = text.ptr, .line = 1, .wanted = (uint32_t)wanted};
-    relay_highlight(text.ptr, text.len, note_line, &l);
+    relay_highlight(NULL, text.ptr, text.len, note_line, &l);
     return l.found;
 }
 

@@ -68,7 +68,7 @@ static void see_token(void *data, const RelayToken *t)
 static bool is_name(const char *name, const char *kind)
 {
     OneToken one = {.len = strlen(name), .kind = !strcmp(kind, "type") ? "constructor" : kind};
-    relay_highlight(name, one.len, see_token, &one);
+    relay_highlight(NULL, name, one.len, see_token, &one);
     return one.n == 1 && one.good;
 }
 
@@ -102,7 +102,7 @@ Answer rename_all(Server *s, const json_t *params)
     Buf name = {0};
     spell(&name, buf_text(&o->text)[uses->at.from], given);
     Search used = {buf_text(&o->text), buf_text(&name), false};
-    relay_highlight(used.text, o->text.n, search_token, &used);
+    relay_highlight(NULL, used.text, o->text.n, search_token, &used);
     Answer a;
     if (!is_name(buf_text(&name), uses->kind))
         a = answer_error(ERROR_FAILED, "this is no name of that kind");

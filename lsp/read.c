@@ -299,7 +299,7 @@ Answer semantic_tokens(Server *s, const json_t *params)
     if (json_is_object(range))
         c.range = (RelayRange){offset_of(o, json_object_get(range, "start"), s->utf8),
                                offset_of(o, json_object_get(range, "end"), s->utf8)};
-    relay_highlight(buf_text(&o->text), o->text.n, color_token, &c);
+    relay_highlight(NULL, buf_text(&o->text), o->text.n, color_token, &c);
     return answer_with(json_pack("{s:o}", "data", c.data));
 }
 

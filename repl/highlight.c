@@ -43,10 +43,10 @@ static void paint_token(void *data, const RelayToken *t)
         styles->at[i] = (char)style;
 }
 
-void highlight(Buf *styles, const char *text, size_t n)
+void highlight(Buf *styles, const char *language, const char *text, size_t n)
 {
     buf_clear(styles);
     buf_repeat(styles, STYLE_PLAIN, n);
     if (!styles->failed)
-        relay_highlight(text, n, paint_token, styles);
+        relay_highlight(language, text, n, paint_token, styles);
 }

@@ -5,8 +5,8 @@
 #include "base/buf.h"
 #include "repl/term.h"
 
-/* Puts one byte, a TermStyle, into `styles` for each byte of the text. */
-void highlight(Buf *styles, const char *text, size_t n);
+/* Puts one byte, a TermStyle, into `styles` for each byte of the text; `language` as relay_highlight has it. */
+void highlight(Buf *styles, const char *language, const char *text, size_t n);
 /* The style of one kind of token, by the names of include/relay.h; plain for an unknown one. */
 TermStyle highlight_style(const char *kind);
 

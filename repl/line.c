@@ -477,7 +477,7 @@ static ViewScene scene(Line *l)
     ViewScene s = {.text = buf_text(&t->buf), .n = t->buf.n, .cursor = t->cursor};
     ghost_find(l);
     if (l->color && l->session) {
-        highlight(&l->styles, s.text, s.n);
+        highlight(&l->styles, NULL, s.text, s.n);
         s.styles = l->styles.failed ? NULL : buf_text(&l->styles);
         show_ghost(l, &s);
     }

@@ -12,8 +12,8 @@ typedef struct Part {
     size_t n;
 } Part;
 
-/* So many columns are wide enough for two. */
-enum { WIDE = 120 };
+/* So many columns are wide enough for two; an answer that nobody can change any more has two only where lines seldom wrap. */
+enum { WIDE = 120, WIDE_ANSWER = 160 };
 
 typedef struct Parts {
     Term *term;
@@ -281,4 +281,24 @@ bool parts_show(Term *t, const Buf *text, bool color)
     buf_deinit(&p.out);
     arena_deinit(&p.arena);
     return shows;
+}
+
+bool parts_beside(Term *t, const Buf *text, bool color, Buf *out)
+{
+    Parts p = {.term = t, .color = color};
+    bool found = false;
+    arena_init(&p.arena, NULL);
+    term_size(t, &p.columns, &p.rows);
+    split(&p, text);
+    for (size_t i = 0; i < p.all.n && p.columns >= WIDE_ANSWER; i++) {
+        const Part *part = &p.all.at[i];
+        bool difference = is_difference(part);
+        found |= difference;
+        if (difference)
+            side_by_side(&p, out, part);
+        else
+            term_wrap(out, part->text, part->n, p.columns);
+    }
+    arena_deinit(&p.arena);
+    return found;
 }

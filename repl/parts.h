@@ -9,4 +9,7 @@
  * on the other screen in the end. False, and nothing happened, where all of it fits the screen or there is one part only. */
 bool parts_show(Term *t, const Buf *text, bool color);
 
+/* The same text at once, its differences in two columns. False where it has none, or the terminal is too narrow for them. */
+bool parts_beside(Term *t, const Buf *text, bool color, Buf *out);
+
 #endif

@@ -113,8 +113,13 @@ static bool page(void *data, const Buf *text)
 
 static bool show_parts(void *data, const Buf *text)
 {
-    const Repl *r = data;
-    return parts_show(r->term, text, r->face.show.out_color);
+    Repl *r = data;
+    Buf beside = {0};
+    bool shown = parts_show(r->term, text, r->face.show.out_color);
+    if (!shown && parts_beside(r->term, text, r->face.show.out_color, &beside) && !beside.failed)
+        shown = page(data, &beside) || show_text(&r->face.show, buf_text(&beside), beside.n);
+    buf_deinit(&beside);
+    return shown;
 }
 
 static void offer(void *data, const char *text, size_t n)

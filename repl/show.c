@@ -70,11 +70,11 @@ static void put_lines(Show *show, int fd, const RelayMime *text)
     buf_deinit(&b);
 }
 
-/* A value has the colours of Relay text. */
-static void color_value(Buf *text)
+/* Values have the colours of Relay text. */
+static void color_code(Buf *text, const char *language)
 {
     Buf styles = {0}, out = {0};
-    highlight(&styles, buf_text(text), text->n);
+    highlight(&styles, language, buf_text(text), text->n);
     unsigned char now = STYLE_PLAIN;
     for (size_t i = 0; !styles.failed && i < text->n; i++) {
         unsigned char style = (unsigned char)styles.at[i];
@@ -153,20 +153,19 @@ static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text
 {
     int columns = term_columns(show->out);
     const RelayMime *pixels = relay_output_find(out, "image/x-portable-graymap");
-    if (columns == 0) {
-        put_lines(show, show->out, text);
+    if (columns && show->pictures && pixels && put_picture(show, pixels))
         return;
-    }
-    if (show->pictures && pixels && put_picture(show, pixels))
-        return;
-    if (show->parts && put_parts(show, out))
+    if (columns && show->parts && put_parts(show, out))
         return;
     Buf lines = {0}, wrapped = {0};
     take_lines(&lines, text, show->out_color);
-    if (show->out_color && out->kind == RELAY_OUTPUT_RESULT)
-        color_value(&lines);
-    term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
-    bool answer = out->kind == RELAY_OUTPUT_DISPLAY && show->page;
+    if (show->out_color && (out->kind == RELAY_OUTPUT_RESULT || out->language))
+        color_code(&lines, out->language);
+    if (columns)
+        term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
+    else
+        buf_bytes(&wrapped, buf_text(&lines), lines.n);
+    bool answer = columns && out->kind == RELAY_OUTPUT_DISPLAY && show->page;
     bool whole = !lines.failed && !wrapped.failed;
     if (whole && (!answer || !show->page(show->data, &wrapped)))
         show_text(show, buf_text(&wrapped), wrapped.n);

@@ -394,7 +394,7 @@ static void draw(Stepper *s)
         left = c.columns / 2;
     int words = c.rows > 16 ? 2 : 1, shown = c.rows > 12 ? EXPRESSION_ROWS : 0;
     int body = c.rows - help - words - shown - 3;
-    highlight(&s->styles, c.v->source + c.v->begin, c.v->end - c.v->begin);
+    highlight(&s->styles, NULL, c.v->source + c.v->begin, c.v->end - c.v->begin);
     term_home(&s->out);
     title_row(&c);
     words_rows(&c, c.v->rule, words);

@@ -105,8 +105,9 @@ static bool show_text(RelaySession *s, Module *m, PrintStyle style, const char *
 
 typedef struct ShowRow {
     const char *name, *doc;
-    const char *comment; /* how its lines that are none begin; NULL: it is no code */
-    JitText kind; /* of code */
+    bool code; /* and no Relay text */
+    CodeLanguage language;
+    JitText kind;
     bool by_tools; /* that make machine code of the text */
     PrintStyle style; /* of text */
     bool graph;
@@ -135,12 +136,13 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
             ok = sass_of(s, s->jit_table->gpu_target(0), &made);
         if (ok && made.n == 0)
             buf_str(&made, NO_LOOPS);
-        buf_printf(&text, "%s JIT at level %d\n%s", row->comment, s->opt_level, buf_text(&made));
+        buf_printf(&text, "%s JIT at level %d\n%s", code_comment(row->language), s->opt_level,
+                   buf_text(&made));
         buf_deinit(&made);
         engine_release(s, &code);
     }
     if (ok)
-        emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+        display_code(s, row->language, &text);
     engine_on_gpu(s, was);
     buf_deinit(&why);
     buf_deinit(&text);
@@ -185,18 +187,31 @@ static const ShowRow show_rows[] = {
     {.name = "text", .doc = "canonical text"},
     {.name = "types", .doc = "canonical text with every inferred type", .style = {.types = true}},
     {.name = "graph", .doc = "what flows where, as a picture", .graph = true},
-    {.name = "lowered", .doc = "the loop nests", .comment = "//", .kind = JIT_TEXT_LOWERED},
-    {.name = "llvm", .doc = "LLVM IR", .comment = ";", .kind = JIT_TEXT_LLVM},
-    {.name = "asm", .doc = "machine code", .comment = "#", .kind = JIT_TEXT_ASM},
-    {.name = "ptx", .doc = "the kernels of a GPU", .comment = "//", .kind = JIT_TEXT_PTX},
+    {.name = "lowered",
+     .doc = "the loop nests",
+     .code = true,
+     .language = CODE_LOOPS,
+     .kind = JIT_TEXT_LOWERED},
+    {.name = "llvm", .doc = "LLVM IR", .code = true, .language = CODE_LLVM, .kind = JIT_TEXT_LLVM},
+    {.name = "asm",
+     .doc = "machine code",
+     .code = true,
+     .language = CODE_ASM,
+     .kind = JIT_TEXT_ASM},
+    {.name = "ptx",
+     .doc = "the kernels of a GPU",
+     .code = true,
+     .language = CODE_PTX,
+     .kind = JIT_TEXT_PTX},
     {.name = "sass",
      .doc = "a GPU's machine code",
-     .comment = "//",
+     .code = true,
+     .language = CODE_PTX,
      .kind = JIT_TEXT_PTX,
      .by_tools = true},
     {.name = "all",
      .doc = "passes, loops, LLVM IR and machine code, and which expression each line is from",
-     .comment = "//",
+     .code = true,
      .all = true},
 };
 
@@ -212,7 +227,7 @@ void command_show(CommandCall *c)
             continue;
         if (!command_need(c, "what to show (`@f`, or an expression)"))
             return;
-        if (row->comment) {
+        if (row->code) {
             show_code_of(c, row);
             return;
         }

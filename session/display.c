@@ -84,8 +84,20 @@ void display_program(RelaySession *s, const char *title, const Buf *text)
     }
     buf_json_field(&json, "program", buf_text(text), text->n);
     buf_str(&json, "}\n");
-    emit_bundle(s, &plain, &html, &json);
+    emit_code(s, "text/x-relay", &plain, &html, &json);
     buf_deinit(&plain);
+    buf_deinit(&html);
+    buf_deinit(&json);
+}
+
+void display_code(RelaySession *s, CodeLanguage language, const Buf *text)
+{
+    Buf html = {0}, json = {0};
+    html_code(&html, language, buf_text(text), text->n);
+    buf_char(&json, '{');
+    buf_json_field(&json, "code", buf_text(text), text->n);
+    buf_str(&json, "}\n");
+    emit_code(s, code_type(language), text, &html, &json);
     buf_deinit(&html);
     buf_deinit(&json);
 }
@@ -274,9 +286,13 @@ static void pass_token(void *data, const LexedToken *t)
     h->token(h->data, &(RelayToken){t->from, t->to, t->kind});
 }
 
-void relay_highlight(const char *text, size_t len, void (*token)(void *data, const RelayToken *t),
-                     void *data)
+void relay_highlight(const char *language, const char *text, size_t len,
+                     void (*token)(void *data, const RelayToken *t), void *data)
 {
     Highlight h = {token, data};
-    lex_each(text, len, pass_token, &h);
+    CodeLanguage code;
+    if (language && code_find(language, &code))
+        code_each(code, text, len, pass_token, &h);
+    else
+        lex_each(text, len, pass_token, &h);
 }

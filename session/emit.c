@@ -42,6 +42,18 @@ void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text)
     emit_mimes(s, kind, 1, &mime);
 }
 
+void emit_code(RelaySession *s, const char *language, const Buf *text, Buf *html, const Buf *json)
+{
+    html_one_sheet(html);
+    RelayMime mimes[] = {{"text/plain", buf_text(text), text->n},
+                         {"application/json", buf_text(json), json->n},
+                         {"text/html", buf_text(html), html->n}};
+    emit(s, &(RelayOutput){.kind = RELAY_OUTPUT_DISPLAY,
+                           .mimes = mimes,
+                           .n_mimes = sizeof mimes / sizeof *mimes,
+                           .language = language});
+}
+
 void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, Buf *html, const Buf *json)
 {
     RelayMime mimes[4] = {{"text/plain", buf_text(text), text->n}};

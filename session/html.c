@@ -32,6 +32,13 @@ void html_tokens(Buf *out, const char *text, size_t len)
     buf_html(out, text + h.at, len - h.at);
 }
 
+void html_code_tokens(Buf *out, CodeLanguage language, const char *text, size_t len)
+{
+    HtmlText h = {out, text, 0};
+    code_each(language, text, len, html_token, &h);
+    buf_html(out, text + h.at, len - h.at);
+}
+
 /* Colours follow the theme of the page; the second value is used where it sets none. */
 static const char program_style[] =
     "<style>.relay-program{font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-"
@@ -76,6 +83,21 @@ void html_program(Buf *out, const char *text, size_t len)
     buf_str(out, program_style);
     buf_str(out, "<pre class=\"relay-program\">");
     html_tokens(out, text, len);
+    buf_str(out, "</pre>");
+}
+
+/* What a page has of elements is what it costs to open. */
+#define CODE_COLOURED ((size_t)20 << 10)
+
+void html_code(Buf *out, CodeLanguage language, const char *text, size_t len)
+{
+    const char *cut =
+        len > CODE_COLOURED ? memchr(text + CODE_COLOURED, '\n', len - CODE_COLOURED) : NULL;
+    size_t coloured = cut ? (size_t)(cut - text) : len;
+    buf_str(out, program_style);
+    buf_str(out, "<pre class=\"relay-program\">");
+    html_code_tokens(out, language, text, coloured);
+    buf_html(out, text + coloured, len - coloured);
     buf_str(out, "</pre>");
 }
 

@@ -21,6 +21,7 @@
 #define SESSION_HTML_H
 
 #include "base/buf.h"
+#include "session/code.h"
 
 /* What stands in front of views in a page of their own: its head, and colours for both themes where nothing else sets them. */
 void html_page_begin(Buf *out, const char *title);
@@ -37,6 +38,9 @@ void html_one_sheet(Buf *page);
 void html_tokens(Buf *out, const char *text, size_t len);
 /* Plain text, in which code stands in backquotes. */
 void html_words(Buf *out, const char *text);
+/* What a program became, likewise; of a long text the first lines have colours. */
+void html_code_tokens(Buf *out, CodeLanguage language, const char *text, size_t len);
+void html_code(Buf *out, CodeLanguage language, const char *text, size_t len);
 void html_program(Buf *out, const char *text, size_t len);
 /* What a picture says as text, folded: pages that are not trusted, and readers of screens, have no pictures. */
 void html_as_text(Buf *out, const Buf *text);

@@ -205,6 +205,8 @@ void emit_text(RelaySession *s, RelayOutputKind kind, const Buf *text);
 void emit_live(RelaySession *s, unsigned live, bool more, size_t n, const RelayMime *mimes);
 /* Something to look at: as text, as HTML for faces that show it, which gets one style sheet, and what programs read. */
 void emit_bundle(RelaySession *s, const Buf *text, Buf *html, const Buf *json);
+/* The same of code; which, stands in RelayOutput.language. */
+void emit_code(RelaySession *s, const char *language, const Buf *text, Buf *html, const Buf *json);
 /* The same with the text in parts, for faces that asked for it; NULL: it has none. */
 void emit_in_parts(RelaySession *s, const Buf *text, const Buf *parts, Buf *html, const Buf *json);
 __attribute__((format(printf, 3, 4))) void emit_printf(RelaySession *s, RelayOutputKind kind,
@@ -333,6 +335,7 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v);
 /* `%x: int32 = 3`; of a large tensor its statistics. */
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */
+void display_code(RelaySession *s, CodeLanguage language, const Buf *text);
 void display_program(RelaySession *s, const char *title, const Buf *text);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);

@@ -240,7 +240,7 @@ void cost_html(const CostView *v, Buf *out)
     put_sums(v, out);
     put_roofline(v, out);
     put_memory(v, out);
-    buf_printf(out, "<details%s><summary>loops</summary><pre>", n < 4000 ? " open" : "");
-    buf_html(out, buf_text(v->nests), n);
-    buf_printf(out, "%s</pre></details></div>", n < v->nests->n ? "…" : "");
+    buf_printf(out, "<details%s><summary>loops</summary>", n < 4000 ? " open" : "");
+    html_code(out, CODE_LOOPS, buf_text(v->nests), n);
+    buf_printf(out, "%s</details></div>", n < v->nests->n ? "<p>…</p>" : "");
 }

@@ -12,7 +12,7 @@
 #define LINES 140 /* of a column */
 #define TEXT_LINES 24 /* of all definitions together */
 #define ORIGINS 120
-#define COLOURED 20 /* lines of a column with tokens in colours */
+#define COLOURED 40 /* lines of a column with tokens in colours */
 #define COLUMNS 200
 #define HUES 8
 
@@ -151,7 +151,18 @@ static void put_classes(Page *p, const uint32_t *of, uint32_t n)
             buf_printf(p->out, "%sk%u", i ? " " : "", (unsigned)of[i]);
 }
 
-static void put_line(Page *p, const FollowLine *line, bool coloured)
+/* A line of a stage; the passes give Relay text. */
+static void put_tokens(Buf *out, FollowStageKind kind, Str text)
+{
+    static const CodeLanguage languages[FOLLOW_STAGES] = {
+        [FOLLOW_LOOPS] = CODE_LOOPS, [FOLLOW_LLVM] = CODE_LLVM, [FOLLOW_ASM] = CODE_ASM};
+    if (kind == FOLLOW_PASSES)
+        html_tokens(out, text.ptr, text.len);
+    else
+        html_code_tokens(out, languages[kind], text.ptr, text.len);
+}
+
+static void put_line(Page *p, FollowStageKind kind, const FollowLine *line, bool coloured)
 {
     Buf *out = p->out;
     uint32_t first = line->n ? chosen(p, line->of[0]) : 0;
@@ -168,7 +179,7 @@ static void put_line(Page *p, const FollowLine *line, bool coloured)
         buf_str(out, "<span>");
     }
     if (coloured)
-        html_tokens(out, text.ptr, text.len);
+        put_tokens(out, kind, text);
     else
         buf_html(out, text.ptr, text.len);
     buf_str(out, cut ? "…\n" : "\n");
@@ -200,9 +211,10 @@ static bool has_origins(const FollowStage *stage, const FollowPart *part)
 }
 
 /* Lines are shared out: those of expressions come first, so that each part shows some. */
-static void put_part(Page *p, const FollowStage *stage, const FollowPart *part, size_t most,
+static void put_part(Page *p, FollowStageKind kind, const FollowPart *part, size_t most,
                      size_t *coloured)
 {
+    const FollowStage *stage = &p->f->stages[kind];
     size_t n = part->to - part->from, wanted = 0, shown = 0;
     for (size_t i = part->from; i < part->to; i++)
         wanted += stage->lines.at[i].n > 0;
@@ -217,7 +229,7 @@ static void put_part(Page *p, const FollowStage *stage, const FollowPart *part, 
         if (!of_one && !others)
             continue;
         others -= !of_one;
-        put_line(p, &stage->lines.at[i], *coloured > 0);
+        put_line(p, kind, &stage->lines.at[i], *coloured > 0);
         *coloured -= *coloured > 0;
         shown++;
     }
@@ -239,7 +251,7 @@ static void put_stage(Page *p, FollowStageKind kind)
         size_t n = part->to - part->from;
         share = share < 12 ? 12 : share;
         share = share < left ? share : left;
-        put_part(p, stage, part, share, &coloured);
+        put_part(p, kind, part, share, &coloured);
         left -= n < share ? n : share;
     }
     if (i < stage->parts.n)

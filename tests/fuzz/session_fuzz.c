@@ -114,7 +114,7 @@ static void ask_while_typing(RelaySession *s, const char *text, size_t len, size
     size_t errors = 0, end = 0;
     RelaySink sink = {take, &errors};
     int indent;
-    relay_highlight(text, len, take_token, &end);
+    relay_highlight(NULL, text, len, take_token, &end);
     if (end > len)
         abort();
     relay_session_is_complete(s, text, len, &indent);

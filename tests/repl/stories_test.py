@@ -61,7 +61,7 @@ def test_colours(open):
     """The same in colours: what goes is red, what comes is green, and the words are the same."""
     t = tell(open, "fold", NO_COLOR="", COLORTERM="truecolor")
     screen = t.tmux("capture-pane", "-p", "-e")
-    if not re.search(r"\x1b\[31m-[^\x1b]*add\(%x, %0\)[^\x1b]*\x1b\[32m\+ +add\(%x, 4f\)", screen):
+    if not re.search(r"\x1b\[31m-[^\x1b]*add\(%x, %0\)[^\x1b]*(\x1b\[39m[ │]+)?\x1b\[32m\+ +add\(%x, 4f\)", screen):
         raise Wrong("the change has no colours:\n" + screen)
     check_facts("fold", [t.screen()])
 

@@ -608,6 +608,20 @@ def test_parts_in_columns(open):
     t.expect("relay>")
 
 
+def test_answers_in_columns(open):
+    """What fits a very wide screen is no screen of its own, and has two columns at once; a narrower one has one."""
+    cell = ":pass FoldConstant fn (%x: float32) { exp(%x * (2f + 3f)) }"
+    t = open(rows=40, columns=160)
+    t.enter(cell)
+    t.expect("relay>")
+    assert re.search(r"^-  %1 = multiply\(%x, %0\); +│ \+  %1 = multiply\(%x, 5f\);$", t.screen(), re.M), t.screen()
+    t.close()
+    t = open(rows=40, columns=159)
+    t.enter(cell)
+    t.expect("relay>")
+    t.expect_text("-  %1 = multiply(%x, %0);\n+  %1 = multiply(%x, 5f);")
+
+
 def test_long_lines(open):
     t = open(columns=40)
     t.enter("let %f = fn (%first: int32, %second: int32, %third: int32) { %first };")
