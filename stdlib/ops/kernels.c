@@ -125,7 +125,7 @@ int64_t kernel_index(OpCall *c, int64_t v, int64_t extent)
 
 /* Places of indices, which may stand where they are put; false: one is out of range. */
 CLONES static bool find_places(int64_t n, int64_t extent, int64_t base, int64_t by, int64_t step,
-                                  const int64_t *indices, int64_t *places)
+                               const int64_t *indices, int64_t *places)
 {
     int wrong = 0;
     for (int64_t j = 0; j < n; j++) {
