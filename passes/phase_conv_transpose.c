@@ -129,11 +129,13 @@ static bool find_phases(const Call *call, Phases *p)
     Str layout = attrs_string(a, "data_layout"), kernel = attrs_string(a, "kernel_layout");
     int axes = p->axes = (int)(p->row - rows) + 1;
     uint32_t rank = 2 + (uint32_t)axes;
-    p->out_first = str_is(kernel, p->row->out_first);
+    /* Over one axis and over three both names are those of one order (stdlib/ops/conv.c). */
+    bool as_out = str_is(kernel, p->row->out_first);
+    p->out_first = as_out && axes == 2;
     if (!is_static(x, rank) || !is_static(w, rank) || !is_static(out, rank) ||
         !str_is(layout, p->row->data) ||
         !str_is(ops_out_layout(a, "data_layout", "out_layout"), p->row->data) ||
-        (!p->out_first && !str_is(kernel, p->row->in_first)) || attrs_int(a, "groups", 1) != 1 ||
+        (!as_out && !str_is(kernel, p->row->in_first)) || attrs_int(a, "groups", 1) != 1 ||
         !dtype_is_float(x->dtype) || !dtype_eq(x->dtype, w->dtype) ||
         !dtype_eq(x->dtype, out->dtype))
         return false;
