@@ -5,6 +5,7 @@ typedef struct StageUse {
     int loads;              /* nodes that read it */
     int reader;             /* a stage that does */
     bool padded;            /* one of them may leave it */
+    bool by_window;         /* and belongs to a fold */
     bool whole;             /* the last of them reads every element */
     bool output;
 } StageUse;
@@ -52,6 +53,7 @@ static void count_load(void *data, Te *e)
     u->loads++;
     u->reader = r->stage;
     u->padded = u->padded || e->otherwise;
+    u->by_window = u->padded && r->in->p->stages[r->stage].reduce != TE_NO_REDUCE;
     u->whole = reads_all(r->in, e, &r->in->p->stages[r->stage]);
 }
 
@@ -86,6 +88,16 @@ static bool is_cheap(const Te *e)
            (e->kind == TE_NODE_CAST && is_cheap(e->a));
 }
 
+/* A part of another tensor as it lies. */
+static bool is_part(const TeStage *s)
+{
+    TeLinear l;
+    for (int i = 0; s->body->kind == TE_NODE_LOAD && i < s->body->n; i++)
+        if (!te_linear(s->body->index[i], &l))
+            return false;
+    return s->body->kind == TE_NODE_LOAD && !s->body->otherwise;
+}
+
 /* A stage goes into its reader when nothing is computed more often than before, or costs next to
  * nothing. Contractions keep their factors: they are worth more as matrix products. What may stop with
  * an error goes only where all of it is computed. */
@@ -94,7 +106,10 @@ static bool may_go(const Inliner *in, int stage)
     TeContraction c;
     const TeStage *s = &in->p->stages[stage];
     const StageUse *u = &in->uses[in->p->n_inputs + stage];
-    if (s->reduce != TE_NO_REDUCE || s->at || u->output || u->padded || u->loads != 1)
+    if (s->reduce != TE_NO_REDUCE || s->at || u->output || u->loads != 1)
+        return false;
+    /* Windows know their borders by what they read. */
+    if (u->padded && (u->by_window || !is_part(s) || in->p->stages[u->reader].at))
         return false;
     if (te_contraction(in->p, u->reader, &c))
         return false;
@@ -146,6 +161,20 @@ static bool reads_in_place(const Te *load)
     return true;
 }
 
+/* The value where each index lies inside, else what the load has outside: as single comparisons, by which loops are cut. */
+static Te *within(Inliner *in, const Te *load, Te *value)
+{
+    TeBuilder *b = &in->b;
+    TeTensor t = te_tensor(in->p, load->tensor);
+    for (int i = load->n - 1; i >= 0; i--) {
+        Te *at = load->index[i];
+        value =
+            te_select(b, te_binary(b, TE_LT, at, te_int(b, t.shape[i])), value, load->otherwise);
+        value = te_select(b, te_binary(b, TE_GE, at, te_int(b, 0)), value, load->otherwise);
+    }
+    return value;
+}
+
 static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
     const Copy *c = data;
@@ -157,6 +186,11 @@ static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     if (e->kind != TE_NODE_LOAD)
         return NULL;
     int stage = e->tensor - c->in->p->n_inputs;
+    if (stage >= 0 && c->in->gone[stage] && e->otherwise) {
+        const Te *from = copy_expression(c->in, c->in->bodies[stage], e->index);
+        TeTensor t = te_tensor(c->in->p, from->tensor);
+        return within(c->in, e, te_load_or(b, t, from->index, e->otherwise));
+    }
     if (stage >= 0 && c->in->gone[stage])
         return reads_in_place(e) ? c->in->bodies[stage]
                                  : copy_expression(c->in, c->in->bodies[stage], e->index);
