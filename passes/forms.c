@@ -70,10 +70,16 @@ static bool makes_reference(const Expr *e)
     return e->kind == EXPR_REF_NEW;
 }
 
-/* A form of what was reported; nothing of it runs. */
-static bool is_broken(const Expr *e)
+/* Something was reported here, or in what it calls. */
+static bool is_poisoned(const Expr *e)
 {
-    return is_form(e) && type_is_poison(expr_as_call(e)->args.at[0]->type);
+    return e->type && type_is_poison(e->type);
+}
+
+/* A form of what was reported; nothing of it runs. */
+static bool is_broken(Forms *f, const Expr *e)
+{
+    return is_form(e) && reaches(f, expr_as_call(e)->args.at[0], is_poisoned);
 }
 
 static bool mentions_var(const Type *t)
@@ -546,7 +552,7 @@ static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
         f->left = f->left ? f->left : old;
         return now;
     }
-    if (is_broken(old))
+    if (is_broken(f, old))
         return now;
     const Function *fn = function_of(f, form);
     Expr *made = fn ? expand(f, form, fn) : NULL;
@@ -743,7 +749,7 @@ static WalkNext find_left(void *data, const Expr *e)
     const Forms *f = l->f;
     const GlobalVar *g = expr_as_global(e);
     const OpRef *op = expr_as_op(e);
-    if (is_broken(e))
+    if (is_broken(l->f, e))
         l->broken = true;
     else if (is_open_form(e))
         l->open = e;
@@ -795,7 +801,7 @@ bool forms_expand(Ctx *cx, Module *m, const Module *env, FormsWish wish)
     bool ok = true;
     while (ok && one_round(&f))
         ok = !limit_hit(&cx->limits) && typecheck_module(cx, m, env) && shorten(&f);
-    if (ok && !f.failed.n && f.left && !reaches(&f, expr_as_call(f.left)->args.at[0], is_broken))
+    if (ok && !f.failed.n && f.left && !is_broken(&f, f.left))
         diag_error(cx->diags, E0605_NO_GRADIENT, f.left->span,
                    "`%s` is asked of a function that contains this very call",
                    expr_call_of_op(f.left)->name);
