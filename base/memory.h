@@ -25,6 +25,8 @@ void *memory_aligned(size_t align, size_t n);
 char *memory_text(const char *text, size_t n);
 /* As malloc, and a refusal is not counted: the caller has something to give up first. */
 void *memory_try(size_t n);
+/* The same at a multiple of a power of two. */
+void *memory_try_aligned(size_t align, size_t n);
 
 /* From here on this thread waits where memory is refused, for some seconds: what others wait for, such as the reply to a request, is
  * late rather than missing. Then the process ends with a message and status 3. Such refusals are not counted. A memory_guard is

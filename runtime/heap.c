@@ -550,6 +550,12 @@ void heap_break_cycles(Limits *limits)
 
 /* --- Large storage */
 
+/* Whole large pages: where one begins in the middle, hundreds of small ones are touched before it and behind the last. */
+static void *storage_try(size_t bytes)
+{
+    return bytes < SLAB_MOST ? memory_try(bytes) : memory_try_aligned(SLAB_MOST, bytes);
+}
+
 static Storage storage_new(Limits *limits, size_t bytes)
 {
     Storage none = {0};
@@ -562,10 +568,10 @@ static Storage storage_new(Limits *limits, size_t bytes)
         heap_trim(h);
     if (!limit_charge(limits, bytes))
         return none;
-    void *at = memory_try(bytes);
+    void *at = storage_try(bytes);
     while (!at && h && h->spares > 0) {
         spare_free(h, 0);
-        at = memory_try(bytes);
+        at = storage_try(bytes);
     }
     if (!at) {
         memory_refused();
