@@ -107,7 +107,11 @@ static bool read_argument(Install *in, int argc, char **argv, int *i)
         in->name = value;
         return true;
     }
-    dprintf(STDERR_FILENO, "relay kernel install: cannot use `%s`\n%s", argv[*i], usage);
+    const char *why = value ? "is no name: letters, digits, `.`, `-` and `_` make one"
+                      : strcmp(argv[*i], "--prefix") == 0 ? "wants a folder behind it"
+                      : strcmp(argv[*i], "--name") == 0   ? "wants a name behind it"
+                                                          : "is no option";
+    dprintf(STDERR_FILENO, "relay kernel install: `%s` %s\n%s", argv[*i], why, usage);
     return false;
 }
 

@@ -39,20 +39,41 @@ char *command_rest(const CommandCall *c)
     return buf_take(&path);
 }
 
-bool command_setting(CommandCall *c, const char *name, uint64_t *value)
+static const double setting_most = 10000000;
+
+/* False: what stands behind `name=` is no number between 0 and the most. */
+static bool read_setting(CommandCall *c, const char *name, bool whole, double *value)
 {
     size_t n = strlen(name);
     if (c->text.len <= n || strncmp(c->text.ptr, name, n) != 0 || c->text.ptr[n] != '=')
         return true;
     Span at = c->args;
     Str word = command_word(c);
-    char *end;
-    *value = strtoull(word.ptr + n + 1, &end, 10);
-    if (end == word.ptr + word.len && *value > 0 && *value <= 10000000)
+    const char *digits = whole ? "0123456789" : "0123456789.", *end = word.ptr + word.len;
+    char *read;
+    *value = strtod(word.ptr + n + 1, &read);
+    if (read == end && strspn(word.ptr + n + 1, digits) >= (size_t)(end - word.ptr) - n - 1 &&
+        *value > 0 && *value <= setting_most)
         return true;
     at.to = at.from + (uint32_t)word.len;
-    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a number up to 10000000", name);
+    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a %snumber up to %.0f", name,
+               whole ? "whole " : "", setting_most);
     return false;
+}
+
+bool command_setting(CommandCall *c, const char *name, uint64_t *value)
+{
+    double number = 0;
+    if (!read_setting(c, name, true, &number))
+        return false;
+    if (number > 0)
+        *value = (uint64_t)number;
+    return true;
+}
+
+bool command_real_setting(CommandCall *c, const char *name, double *value)
+{
+    return read_setting(c, name, false, value);
 }
 
 /* The answer takes the place of the arguments: a text of its own, to which messages point. */

@@ -21,6 +21,8 @@ typedef struct CommandCall {
 Str command_word(CommandCall *c);
 /* `name=number` in front of the other arguments, which it takes off; `value` stays when it is not there. False after a diagnostic. */
 bool command_setting(CommandCall *c, const char *name, uint64_t *value);
+/* The same for a number that need not be whole. */
+bool command_real_setting(CommandCall *c, const char *name, double *value);
 /* The same of `name=word`. */
 void command_word_setting(CommandCall *c, const char *name, Str *value);
 /* The arguments as text, without quotation marks around them, and with the home folder for a `~` in front of a path; the caller's. */

@@ -123,9 +123,10 @@ static void bench(RelaySession *s, const Thunk *t, TimeWish wish, const Peers *p
 void command_bench(CommandCall *c)
 {
     RelaySession *s = c->s;
-    uint64_t seconds = 1, runs = 3;
+    uint64_t runs = 3;
+    double seconds = 1;
     Str file = {"", 0}, workload = {"", 0};
-    if (!command_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
+    if (!command_real_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
         return;
     command_word_setting(c, "peers", &file);
     command_word_setting(c, "workload", &workload);
@@ -137,8 +138,7 @@ void command_bench(CommandCall *c)
     const char *path = arena_copy_text(&arena, file.ptr, file.len);
     if (m && (!file.len || peers_read(s, &arena, path, workload, &peers)) &&
         thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
-        bench(s, &t, (TimeWish){.seconds = (double)seconds, .runs = (int)runs},
-              file.len ? &peers : NULL);
+        bench(s, &t, (TimeWish){.seconds = seconds, .runs = (int)runs}, file.len ? &peers : NULL);
         thunk_free(s, &t);
     }
     arena_deinit(&arena);
