@@ -24,6 +24,7 @@ import uuid
 import zmq
 
 DELIMITER = b"<IDS|MSG>"
+WAIT = 120      # seconds for what has to come, on a machine that much else keeps busy
 CHANNELS = ("shell", "control", "stdin", "iopub", "hb")
 
 # The fields that each message of the kernel must have, and their types.
@@ -135,7 +136,7 @@ class Client:
         self.sockets[channel].send_multipart(frames)
         return message_id
 
-    def receive(self, channel, timeout=30):
+    def receive(self, channel, timeout=WAIT):
         """The next message on a channel; None when there is none in time."""
         socket = self.sockets[channel]
         if not socket.poll(timeout * 1000):
@@ -154,7 +155,7 @@ class Client:
             return self.receive(channel, timeout)
         return message
 
-    def reply_to(self, message_id, channel="shell", timeout=30):
+    def reply_to(self, message_id, channel="shell", timeout=WAIT):
         """The reply to a request; others, which may come before it, are kept."""
         while message_id not in self.replies:
             reply = self.receive(channel, timeout)
@@ -163,7 +164,7 @@ class Client:
             self.replies[reply["parent_header"]["msg_id"]] = reply
         return self.replies.pop(message_id)
 
-    def published(self, message_id, timeout=30, progress=False):
+    def published(self, message_id, timeout=WAIT, progress=False):
         """What the request caused on iopub, from busy to idle, without both; `progress`: with the line about a cell that runs for long."""
         messages, started, others = [], False, []
         while True:
@@ -183,7 +184,7 @@ class Client:
             else:
                 messages.append(message)
 
-    def ask(self, kind, content, channel="shell", timeout=30):
+    def ask(self, kind, content, channel="shell", timeout=WAIT):
         """Sends a request; gives the reply's content and what was published."""
         message_id = self.send(kind, content, channel)
         reply = self.receive(channel, timeout)

@@ -10,7 +10,7 @@ import uuid
 
 import zmq
 
-from client import DELIMITER, Kernel
+from client import DELIMITER, WAIT, Kernel
 
 SHELL = ("execute_request", {"code": "1 + 2"})
 
@@ -30,7 +30,7 @@ class Frames(unittest.TestCase):
         socket.connect(self.kernel.endpoint(name))
         return socket
 
-    def received(self, socket, seconds=30):
+    def received(self, socket, seconds=WAIT):
         self.assertTrue(socket.poll(seconds * 1000), "nothing comes")
         return socket.recv_multipart()
 
@@ -78,7 +78,7 @@ class Frames(unittest.TestCase):
         for _ in range(3):
             socket = self.socket(zmq.DEALER, "shell", identity=name)
             request, frames = self.client.frames("is_complete_request", {"code": "1"})
-            until = time.monotonic() + 30
+            until = time.monotonic() + WAIT
             socket.send_multipart(frames)
             answer = self.received(socket)
             self.assertLess(time.monotonic(), until)
