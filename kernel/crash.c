@@ -35,11 +35,11 @@ static void put(int fd, const char *text)
 
 static void report(int fd, const char *what)
 {
-    put(fd, "relay kernel: it ended because of ");
+    put(fd, "relay kernel: a kernel ended because of ");
     put(fd, what);
     put(fd, running[0] ? ", while it ran " : ", while it ran no cell");
     put(fd, running);
-    put(fd, "; this is a bug in the program\n");
+    put(fd, ". What it had defined is gone. This is a bug in Relay.\n");
 }
 
 static void on_crash(int number)

@@ -190,7 +190,7 @@ class Ends(unittest.TestCase):
             time.sleep(0.2)
             kernel.process.send_signal(signal.SIGSEGV)
             self.assertEqual(kernel.wait(), -signal.SIGSEGV)
-            self.assertRegex(kernel.output(), r"^relay kernel: [^\n]*SIGSEGV[^\n]* In\[1\];[^\n]*\n$")
+            self.assertRegex(kernel.output(), r"^relay kernel: [^\n]*SIGSEGV[^\n]* In\[1\]\.[^\n]*\n$")
             client.close()
             kernel.start()
             client = kernel.client()
