@@ -275,7 +275,7 @@ bool parts_show(Term *t, const Buf *text, bool color)
     arena_init(&p.arena, NULL);
     term_size(t, &p.columns, &p.rows);
     split(&p, text);
-    bool shows = p.all.n > 2 && pager_needed(t, text);
+    bool shows = p.all.n > 1 && p.all.at[0].n && pager_needed(t, text);
     if (shows)
         look(&p);
     buf_deinit(&p.out);

@@ -127,7 +127,10 @@ static void step_places(Buf *out, RelaySession *s, const StoryEvent *e, bool htm
     for (uint32_t i = 0; i < n; i++)
         labels[i].next = i + 1 < n ? &labels[i + 1] : NULL;
     d.labels = n ? labels : NULL;
-    render_places(out, &s->cx.sources, &d, (RenderStyle){.color = s->options.color, .html = html});
+    render_places(out, &s->cx.sources, &d,
+                  (RenderStyle){.color = s->options.color,
+                                .html = html,
+                                .width = html ? 0 : s->options.width});
 }
 
 /* What came of it: the holes that were filled, one a line; or why there are none. */
@@ -329,7 +332,8 @@ static void story_errors(StoryView *v, DiagsMark before)
     const char *between = "";
     for (const Diag *d = before.last ? before.last->next : ds->first; d; d = d->next) {
         buf_char(&v->text, '\n');
-        render_text(&v->text, &v->s->cx.sources, d, (RenderStyle){.color = v->s->options.color});
+        render_text(&v->text, &v->s->cx.sources, d,
+                    (RenderStyle){.color = v->s->options.color, .width = v->s->options.width});
         if (!story_has(v->story, d))
             render_html(&v->html, &v->s->cx.sources, d);
         buf_str(&v->json, between);
@@ -582,7 +586,8 @@ static void why_picture(WhyView *v)
     buf_html(&v->html, buf_text(&v->text), v->text.n);
     buf_str(&v->html, "</pre>");
     render_places(&v->html, &v->s->cx.sources, &d, (RenderStyle){.html = true});
-    render_places(&v->text, &v->s->cx.sources, &d, (RenderStyle){.color = v->s->options.color});
+    render_places(&v->text, &v->s->cx.sources, &d,
+                  (RenderStyle){.color = v->s->options.color, .width = v->s->options.width});
     if (v->text.n && v->text.at[v->text.n - 1] == '\n')
         v->text.at[--v->text.n] = 0;
 }

@@ -608,6 +608,33 @@ def test_parts_in_columns(open):
     t.expect("relay>")
 
 
+def test_one_change(open):
+    """A pipeline of which one pass changes something is gone through as others are: the passes, then the change."""
+    t = open(rows=12, columns=80)
+    t.type(":pass -O3 fn (%x: float32) { exp(%x) }")
+    t.keys("Enter")
+    t.expect_text(" all 1")
+    t.expect_text("no change")
+    t.keys("Right")
+    t.expect_text(" 1 of 1")
+    t.expect_text("Primitive=1")
+    t.keys("q")
+    t.expect("relay>")
+
+
+def test_types_fit(open):
+    """The marks of a derivation stand below what they mark, however long the line is."""
+    t = open(rows=60, columns=80)
+    t.enter(":explain types fn (%x: Tensor[(2, 3), float32], %w: Tensor[(4, 5), float32]) { nn.dense(%x, %w, units=None) }")
+    t.expect("relay>")
+    lines = t.screen().split("\n")
+    for k, line in enumerate(lines):
+        if "nn.dense(%x, %w, units=None) }" in line and line.startswith(" 1 |"):
+            at = line.index("nn.dense")
+            assert set(lines[k + 1][at:at + len("nn.dense(")]) <= {"^"}, t.screen()
+    assert any(line.startswith(" 1 | ...") for line in lines), t.screen()
+
+
 def test_answers_in_columns(open):
     """What fits a very wide screen is no screen of its own, and has two columns at once; a narrower one has one."""
     cell = ":pass FoldConstant fn (%x: float32) { exp(%x * (2f + 3f)) }"
