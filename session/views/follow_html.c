@@ -12,7 +12,7 @@
 #define LINES 140 /* of a column */
 #define TEXT_LINES 24 /* of all definitions together */
 #define ORIGINS 120
-#define COLOURED 40 /* lines of a column with tokens in colours */
+#define COLOURED 40 /* lines of a column with tokens in colours, some of each part */
 #define COLUMNS 200
 #define HUES 8
 
@@ -218,19 +218,20 @@ static void put_part(Page *p, FollowStageKind kind, const FollowPart *part, size
     size_t n = part->to - part->from, wanted = 0, shown = 0;
     for (size_t i = part->from; i < part->to; i++)
         wanted += stage->lines.at[i].n > 0;
+    bool open = has_origins(stage, part);
     size_t others = most > wanted ? most - wanted : 0;
     buf_str(p->out, "<details");
     put_part_classes(p, stage, part);
-    buf_printf(p->out, "%s><summary>%.*s · %zu line%s</summary><pre>",
-               has_origins(stage, part) ? " open" : "", (int)part->title.len, part->title.ptr, n,
-               n == 1 ? "" : "s");
+    buf_printf(p->out, "%s><summary>%.*s · %zu line%s</summary><pre>", open ? " open" : "",
+               (int)part->title.len, part->title.ptr, n, n == 1 ? "" : "s");
     for (size_t i = part->from; i < part->to && shown < most; i++) {
         bool of_one = stage->lines.at[i].n > 0;
         if (!of_one && !others)
             continue;
         others -= !of_one;
-        put_line(p, kind, &stage->lines.at[i], *coloured > 0);
-        *coloured -= *coloured > 0;
+        bool paint = open && *coloured > 0;
+        put_line(p, kind, &stage->lines.at[i], paint);
+        *coloured -= paint;
         shown++;
     }
     if (shown < n)
@@ -251,7 +252,10 @@ static void put_stage(Page *p, FollowStageKind kind)
         size_t n = part->to - part->from;
         share = share < 12 ? 12 : share;
         share = share < left ? share : left;
-        put_part(p, kind, part, share, &coloured);
+        size_t behind = stage->parts.n - i - 1;
+        size_t paint = (coloured + behind) / (behind + 1), unused = paint;
+        put_part(p, kind, part, share, &unused);
+        coloured -= paint - unused;
         left -= n < share ? n : share;
     }
     if (i < stage->parts.n)
