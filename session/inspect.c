@@ -173,7 +173,9 @@ static void inspect(void *data)
     const Op *op = found && detail && !around ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
     if (!found)
         found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
-    if (!found && callee_before(text, cursor, &at.token) &&
+    /* A variable that is not known is not what is called. */
+    bool named = at.found && strchr("%@", text[at.token.from]);
+    if (!found && !named && callee_before(text, cursor, &at.token) &&
         describe(s, &b, text, len, at.token, detail)) {
         found = true;
         op = detail ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
