@@ -91,7 +91,7 @@ static bool gives_function(const Function *f)
     return !t || type_find(t)->kind == TYPE_FUNC;
 }
 
-static const Expr *value_of(Purity *p, const Expr *var)
+const Expr *purity_value(Purity *p, const Expr *var)
 {
     if (p->root)
         note_lets(p->root, &p->values);
@@ -124,7 +124,7 @@ static bool look_at_callee(Question *q, const Expr *e)
     case EXPR_FUNCTION: return look_at_function(q, expr_as_function(e));
     case EXPR_GLOBAL: return look_at_function(q, global_function(q->purity, expr_as_global(e)));
     case EXPR_VAR: {
-        const Expr *value = value_of(q->purity, e);
+        const Expr *value = purity_value(q->purity, e);
         return value && ask_call(q, value);
     }
     case EXPR_CALL: return ask_call(q, expr_as_call(e)->callee);

@@ -9,7 +9,7 @@
 typedef struct Purity {
     const Module *module, *env;     /* where globals are found; env may be NULL */
     const Expr *root; /* NULL: its `let`s are in `values` */
-    PtrMap values; /* Var of a `let` -> what it is bound to */
+    PtrMap values; /* ask purity_value: Var of a `let` -> what it is bound to */
     PtrMap
         known; /* what is called, a global by its name -> NULL, or something if that may have an effect */
 } Purity;
@@ -17,6 +17,8 @@ typedef struct Purity {
 /* What the `let`s of `root` bind is learned when it is first asked. */
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root);
 void purity_deinit(Purity *p);
+/* What a `let` of the root binds the variable to; NULL: none does. */
+const Expr *purity_value(Purity *p, const Expr *var);
 /* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
 bool purity_of(Purity *p, const Expr *e);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */

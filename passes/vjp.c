@@ -113,7 +113,7 @@ static bool uses(const Expr *e, const Var *var)
 }
 
 /* What is put in place of a call; NULL: the call stays. */
-static const Function *literal_of(const Unfold *u, const Expr *callee)
+static const Function *literal_of(Unfold *u, const Expr *callee)
 {
     const GlobalVar *g = expr_as_global(callee);
     uint32_t i = g ? (uint32_t)(uintptr_t)ptrmap_find(&u->index, g->name) : 0;
@@ -121,7 +121,7 @@ static const Function *literal_of(const Unfold *u, const Expr *callee)
         return NULL;
     if (i)
         return u->all.at[i - 1].stays ? NULL : u->all.at[i - 1].body;
-    const Expr *value = callee->kind == EXPR_VAR ? ptrmap_find(&u->purity.values, callee) : callee;
+    const Expr *value = callee->kind == EXPR_VAR ? purity_value(&u->purity, callee) : callee;
     const Function *f = expr_as_function(value);
     if (!f || function_is_skipped(f))
         return NULL;
