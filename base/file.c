@@ -112,7 +112,9 @@ bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy)
     bool exists = stat(path, &old) == 0;
     bool ours = exists || privacy == FILE_OURS;
     bool may = !exists || access(path, W_OK) == 0;
-    int fd = may && resolve(d, path) ? open_beside(d, ours ? 0600 : 0666) : -1;
+    d->program = privacy == FILE_PROGRAM;
+    mode_t mode = ours ? 0600 : d->program ? 0777 : 0666;
+    int fd = may && resolve(d, path) ? open_beside(d, mode) : -1;
     if (fd >= 0 && close(fd) == 0)
         return true;
     if (fd >= 0) {
@@ -137,6 +139,12 @@ static bool take_rights(int fd, const char *path)
            fchmod(fd, old.st_mode & 07777) == 0;
 }
 
+static bool let_run(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && fchmod(fd, (st.st_mode & 07777) | (st.st_mode & 0444) >> 2) == 0;
+}
+
 /* The new name is kept when the machine stops now; a file system that cannot say so has done what it can. */
 static void keep_name(FileDraft *d)
 {
@@ -153,7 +161,8 @@ static void keep_name(FileDraft *d)
 bool file_draft_end(FileDraft *d, bool good)
 {
     int fd = good ? open(buf_text(&d->beside), O_RDWR | O_CLOEXEC) : -1;
-    good = fd >= 0 && take_rights(fd, buf_text(&d->path)) && fsync(fd) == 0;
+    good = fd >= 0 && take_rights(fd, buf_text(&d->path)) && (!d->program || let_run(fd)) &&
+           fsync(fd) == 0;
     int why = errno;
     if (fd >= 0 && close(fd) != 0 && good) {
         why = errno;

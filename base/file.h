@@ -16,8 +16,8 @@ bool fd_read(int fd, Buf *out);
 /* Appends what the file holds; "-" is standard input. */
 bool file_load(const char *path, Buf *out);
 
-/* Who may read a file that was not there before. */
-typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS } FilePrivacy;
+/* Who may read a file that was not there before; who may read a program may run it, also where something else was before. */
+typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS, FILE_PROGRAM } FilePrivacy;
 
 bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy);
 /* The same of what does not lie in one place. */
@@ -30,6 +30,7 @@ bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, File
 /* The same for what others write: to `beside`, between begin and end. False from begin: nothing is to be ended. */
 typedef struct FileDraft {
     Buf path, beside;
+    bool program; /* who may read it may run it */
 } FileDraft;
 
 bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy);

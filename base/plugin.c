@@ -60,14 +60,48 @@ static void *open_below(const char *folder, const char *name, Buf *why)
     return NULL;
 }
 
+/* Who opened this library for itself alone, as Python does, hides what plug-ins take from it. */
+static void show_library(void)
+{
+    Dl_info info;
+    if (dladdr((const void *)places, &info) && info.dli_fname)
+        dlopen(info.dli_fname, RTLD_LAZY | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+static const char *also;
+
+void plugin_also_in(const char *folder)
+{
+    also = folder;
+}
+
+bool plugin_sibling(const char *name, Buf *path)
+{
+    static const char *const there[] = {"", "../bin/", "../" RELAY_LIBDIR "/"};
+    char folder[PATH_MAX];
+    for (int from = 0; from < 2; from++)
+        for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+            if (!(from ? library_folder(folder) : executable_folder(folder)))
+                continue;
+            buf_clear(path);
+            buf_printf(path, "%s%s%s", folder, there[i], name);
+            if (access(buf_text(path), R_OK) == 0)
+                return true;
+        }
+    return false;
+}
+
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why)
 {
     char folder[PATH_MAX];
     void *handle = NULL;
+    show_library();
     if (executable_folder(folder))
         handle = open_below(folder, name, why);
     if (!handle && why->n == 0 && library_folder(folder))
         handle = open_below(folder, name, why);
+    if (!handle && why->n == 0 && also)
+        handle = open_below(also, name, why);
     if (!handle) {
         if (why->n == 0)
             buf_printf(why, "the plug-in relay-%s.so is not installed", name);

@@ -23,6 +23,13 @@ extern const char relay_plugin_mark[];
  * one line. Functions that it calls are looked for when they are first called: it may open another plug-in before that. */
 PluginEntry *plugin_open(const char *name, const char *entry, Buf *why);
 
+/* Another place to look for plug-ins, behind all others; lent for good. */
+void plugin_also_in(const char *folder);
+
+/* A file that is installed with the program or library that this code lies in, "relay" or "librelay.so.0": its path. False when it
+ * is not there. */
+bool plugin_sibling(const char *name, Buf *path);
+
 /* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */
 PluginEntry *library_entry(const char *library, const char *name);
 

@@ -86,15 +86,35 @@ static void list_options(Buf *b, const CliOption *o)
     }
 }
 
+static const char *program_of(const CliCommand *c)
+{
+    return c->program ? c->program : "relay";
+}
+
+static void list_words(Buf *b, const RelayCommand *rows, size_t n)
+{
+    enum { COLUMN = 12 };
+    buf_char(b, '\n');
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(b, "  %s", rows[i].name);
+        buf_repeat(b, ' ', COLUMN > strlen(rows[i].name) ? COLUMN - strlen(rows[i].name) : 1);
+        buf_printf(b, "%s\n", rows[i].doc);
+    }
+}
+
 int cli_help(const CliCommand *c)
 {
     Show show;
     Buf b = {0};
     show_init(&show, COLOR_NEVER);
-    buf_printf(&b, "usage: relay%s%s%s%s%s\n\n%s\n", *c->name ? " " : "", c->name,
+    buf_printf(&b, "usage: %s%s%s%s%s%s\n\n%s\n", program_of(c), *c->name ? " " : "", c->name,
                c->options ? " [OPTION…]" : "", *c->args ? " " : "", c->args, c->doc);
     if (c->more)
         buf_printf(&b, "\n%s", c->more);
+    size_t n_words;
+    const RelayCommand *words = c->list ? c->list(&n_words) : NULL;
+    if (words)
+        list_words(&b, words, n_words);
     buf_str(&b, "\noptions:\n");
     const CliOption *tables[TABLES];
     options_of(c, tables);
@@ -114,7 +134,7 @@ int cli_wrong(const CliCommand *c, const char *format, ...)
     va_start(args, format);
     buf_vprintf(&b, format, args);
     va_end(args);
-    show_error(&show, "%s\nhelp: see `relay %s%s--help`", buf_text(&b), c->name,
+    show_error(&show, "%s\nhelp: see `%s %s%s--help`", buf_text(&b), program_of(c), c->name,
                *c->name ? " " : "");
     buf_deinit(&b);
     return RELAY_USAGE;

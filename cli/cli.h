@@ -12,6 +12,7 @@
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
+#include "base/attached.h"
 #include "base/buf.h"
 #include "include/relay.h"
 #include "repl/show.h"
@@ -37,16 +38,21 @@ typedef struct CliArgs {
 } CliArgs;
 
 struct CliCommand {
+    const char *program; /* that has this command alone; NULL: relay */
     const char *name;
     const char *args; /* "FILE", "WORKLOAD…"; "" when it takes none */
     const char *doc; /* one sentence */
     const char *more; /* further lines of its help; NULL: none */
+    const RelayCommand *(*list)(size_t *n); /* names and what they mean, for its help; NULL: none */
     const CliOption *options; /* ended by an empty row; NULL: none but those of every command */
     bool limits; /* works on programs: takes what these may use up, too, which face_init reads */
     size_t least, most; /* operands */
     int (*run)(const CliArgs *args);
     int (*raw)(int argc, char **argv); /* instead: parses its arguments itself */
 };
+
+/* Runs what `relay compile --emit exe` put behind this program, under the name argv[0]. The exit code. */
+int cli_run_attached(const Attached *code, int argc, char **argv);
 
 extern const CliCommand cmd_fmt, cmd_check, cmd_opt, cmd_run, cmd_compile, cmd_bench, cmd_new,
     cmd_import, cmd_summary, cmd_equal, cmd_analyze, cmd_kernel, cmd_lsp, cmd_explain, cmd_doctor,
@@ -76,6 +82,8 @@ int cli_stage(const CliArgs *args, const char *stage, const char *path);
 /* The same with one more parameter in the request. */
 int cli_stage_with(const CliArgs *args, const char *stage, const char *path, const char *key,
                    const char *value);
+/* Takes bytes that are no file to a stage. */
+int cli_stage_of_bytes(const CliArgs *args, const char *stage, const char *at, size_t n);
 /* For `run` of commands that take one file to the stage of the same name. */
 int cli_stage_of_file(const CliArgs *args);
 /* For `run` of commands that ask the session about itself. */

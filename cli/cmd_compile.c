@@ -1,15 +1,14 @@
 #include "cli/cli.h"
 
 static const CliOption options[] = {
-    {.name = "emit",
-     .arg = "llvm-ir|asm|obj|ptx|lowered|html|json",
-     .doc = "what to make; `lowered` shows loop nests, `html` all of it side by side, `json` the "
-            "same"},
+    {.name = "emit", .arg = "KIND", .doc = "what to make"},
     {.name = "target",
      .arg = "GPU",
      .doc = "what ptx, or the loops of lowered, are for: sm_80, sm_86, sm_89, sm_90 or sm_90a; "
             "default for ptx: sm_80"},
-    {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
+    {.name = "entry",
+     .arg = "NAME",
+     .doc = "the function; default `main`; of lib and header all, and it may be repeated"},
     {.letter = 'o',
      .name = "out",
      .arg = "FILE",
@@ -41,6 +40,7 @@ const CliCommand cmd_compile = {
     .name = "compile",
     .args = "FILE",
     .doc = "Compiles a module ahead of time.",
+    .list = relay_kinds,
     .options = options,
     .limits = true,
     .least = 1,

@@ -7,27 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where values come from and go to: for `relay run`, and for programs that `relay compile --emit exe` made. */
+#define VALUE_OPTIONS                                                                             \
+    {.name = "args",                                                                              \
+     .arg = "FILE.json",                                                                          \
+     .doc = "the arguments: an array, or an object by parameter name"},                           \
+        {.name = "arg", .arg = "NAME=FILE.npy", .doc = "one argument; may be repeated"},          \
+        {.name = "bytes",                                                                         \
+         .arg = "NAME=FILE",                                                                      \
+         .doc = "one argument: the bytes of any file; may be repeated"},                          \
+        {.name = "params",                                                                        \
+         .arg = "FILE",                                                                           \
+         .doc = "parameters of the function by name, which become constants of what is compiled " \
+                "now: .npz or .params"},                                                          \
+        {.name = "random",                                                                        \
+         .arg = "SEED",                                                                           \
+         .number = true,                                                                          \
+         .doc = "uniform values for the tensors that remain"},                                    \
+        {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},      \
+        {.letter = 'o',                                                                           \
+         .name = "out",                                                                           \
+         .arg = "FILE",                                                                           \
+         .doc = "writes the result: .npz, or .params"}
+
 static const CliOption options[] = {
     {.name = "entry", .arg = "NAME", .doc = "the function; default `main`"},
     {.name = "exec",
      .arg = "auto|interp|jit|gpu",
      .doc = "the engine; default `jit` where it is built in"},
-    {.name = "args",
-     .arg = "FILE.json",
-     .doc = "the arguments: an array, or an object by parameter name"},
-    {.name = "arg", .arg = "NAME=FILE.npy", .doc = "one argument; may be repeated"},
-    {.name = "bytes",
-     .arg = "NAME=FILE",
-     .doc = "one argument: the bytes of any file; may be repeated"},
-    {.name = "params",
-     .arg = "FILE",
-     .doc = "parameters of the function by name, which become constants: .npz or .params"},
-    {.name = "random",
-     .arg = "SEED",
-     .number = true,
-     .doc = "uniform values for the tensors that remain"},
-    {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},
-    {.letter = 'o', .name = "out", .arg = "FILE", .doc = "writes the result: .npz, or .params"},
     {.letter = 'O',
      .key = "O",
      .arg = "N",
@@ -42,6 +49,7 @@ static const CliOption options[] = {
     {.name = "sandbox",
      .doc =
          "for programs of strangers: opens no file but those named here, no network, no process"},
+    VALUE_OPTIONS,
     {0},
 };
 
@@ -108,3 +116,29 @@ const CliCommand cmd_run = {
     .most = 1,
     .run = run,
 };
+
+/* ---- programs of their own ------------------------------------------------------------------- */
+
+static const CliOption attached_options[] = {VALUE_OPTIONS, {0}};
+static Attached attached;
+
+static int run_attached(const CliArgs *args)
+{
+    return cli_stage_of_bytes(args, "call", attached.at, attached.n);
+}
+
+int cli_run_attached(const Attached *code, int argc, char **argv)
+{
+    attached = *code;
+    plugin_also_in(code->folder);
+    const CliCommand self = {
+        .program = argc > 0 ? argv[0] : "",
+        .name = "",
+        .args = "",
+        .doc = "Evaluates the function that it was compiled of, and prints the value.",
+        .options = attached_options,
+        .limits = true,
+        .run = run_attached,
+    };
+    return cli_run(&self, argc > 0 ? argc - 1 : 0, argv + (argc > 0));
+}

@@ -152,7 +152,8 @@ int main(int argc, char **argv)
 {
     settle_streams();
     memory_linger();
-    int status = run(argc, argv);
+    Attached code;
+    int status = attached_find(&code) ? cli_run_attached(&code, argc, argv) : run(argc, argv);
     if (memory_refusals() == 0)
         return status;
     /* Nothing that was made without memory passes for whole, whoever forgot to look; and libraries that missed some are not asked to

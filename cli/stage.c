@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "repl/face.h"
 #include "base/file.h"
 
@@ -9,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int run_stage(Face *face, const CliArgs *args, const char *stage, const char *path)
+/* Of a file, or of bytes. */
+static int run_stage(Face *face, const CliArgs *args, const char *stage, const char *path,
+                     Str bytes)
 {
     Buf text = {0};
     int status = path ? cli_load(path, &text) : RELAY_OK;
@@ -17,8 +20,8 @@ static int run_stage(Face *face, const CliArgs *args, const char *stage, const c
         return status;
     RelayRequest request = {
         .stage = stage,
-        .text = path ? buf_text(&text) : NULL,
-        .len = text.n,
+        .text = path ? buf_text(&text) : bytes.ptr,
+        .len = path ? text.n : bytes.len,
         .name = path ? cli_name_of(path) : NULL,
         .params = args->params,
         .n_params = args->n_params,
@@ -29,7 +32,7 @@ static int run_stage(Face *face, const CliArgs *args, const char *stage, const c
 }
 
 /* The text may come late, so signals are seen to first. */
-int cli_stage(const CliArgs *args, const char *stage, const char *path)
+static int stage_of(const CliArgs *args, const char *stage, const char *path, Str bytes)
 {
     Face face;
     if (!face_init(&face,
@@ -39,9 +42,19 @@ int cli_stage(const CliArgs *args, const char *stage, const char *path)
         return face.worst;
     face.show.stream = face.show.err;
     face.show.json = cli_value(args, "json") != NULL;
-    int status = run_stage(&face, args, stage, path);
+    int status = run_stage(&face, args, stage, path, bytes);
     face_deinit(&face);
     return status;
+}
+
+int cli_stage(const CliArgs *args, const char *stage, const char *path)
+{
+    return stage_of(args, stage, path, (Str){0});
+}
+
+int cli_stage_of_bytes(const CliArgs *args, const char *stage, const char *at, size_t n)
+{
+    return stage_of(args, stage, NULL, (Str){at, n});
 }
 
 int cli_stage_with(const CliArgs *args, const char *stage, const char *path, const char *key,

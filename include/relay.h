@@ -446,13 +446,42 @@ typedef struct RelayRequest {
                                 {"params", FILE}, {"random", "7"}, {"out", FILE}, {"json", "1"}, {"O", "3"},
                                 {"disable", "A,B"}, {"require", …}, {"config", "k=v"}, {"print-after-all", "1"},
                                 {"diff", "1"}, {"time", "1"}, {"html", FILE}, {"bench", DIR}, {"threads", "1"},
-                                {"seconds", "2"}, {"runs", "10"}, {"workload", NAME}; a key may occur several times */
+                                {"seconds", "2"}, {"runs", "10"}, {"workload", NAME}; a key may occur several times. The
+                                program of "call" is compiled code, and "args", "arg", "params", "random" its arguments */
     size_t n_params;
 } RelayRequest;
 
 /* Takes a whole program through the stages up to the named one. The result is one RELAY_OUTPUT_TEXT (or, for
  * "run", one RELAY_OUTPUT_RESULT); diagnostics come as RELAY_OUTPUT_DIAGNOSTIC. */
 RelayStatus relay_session_stage(RelaySession *s, const RelayRequest *request, RelaySink sink);
+
+/* ---- compiled libraries: what `relay compile --emit lib` makes ---------------------------------------------------- */
+
+/* A tensor, laid out as DLPack's DLTensor: who has one of these passes it as it is. */
+typedef struct RelayTensor {
+    void *data;
+    int32_t device_type, device_id; /* 1 and 0: the memory of the processor */
+    int32_t rank;
+    uint8_t code; /* of an element: 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool */
+    uint8_t bits; /* of an element; 8 of a bool */
+    uint16_t lanes; /* 1 */
+    int64_t *shape; /* `rank` extents */
+    int64_t *strides; /* in elements; NULL: row by row, without gaps */
+    uint64_t byte_offset; /* of the first element behind `data` */
+} RelayTensor;
+
+/* What a function of a compiled library is; the header that `--emit header` makes says how many tensors each takes and gives.
+ *
+ * Arguments are lent for the call. A result whose `data` is NULL is given memory, which `free(result.data)` gives back; its shape lies
+ * in the same memory. A result with `data` says its own dtype and shape, lies row by row, and is written there. After any status but
+ * RELAY_OK the results are as they were. Any thread may call; calls of one library wait for each other. */
+typedef RelayStatus RelayFunction(const RelayTensor *args, RelayTensor *results);
+
+/* Calls function number `function` of `code`; what the functions of a compiled library consist of. */
+RelayStatus relay_compiled_call(const RelayTensor *args, RelayTensor *results, const void *code,
+                                uint32_t function);
+/* What went wrong in this thread's last call: the diagnostics, or "". Lent until the next call. */
+const char *relay_compiled_error(void);
 
 /* ---- tables, for help and for faces ---------------------------------------------------------------------------- */
 
@@ -461,6 +490,9 @@ typedef struct RelayCommand {
     const char *args; /* "EXPR", "[PASS] EXPR", "" */
     const char *doc; /* one sentence */
 } RelayCommand;
+
+/* What `relay compile` makes, in the order of the help text: name and doc; `n` receives their number. */
+const RelayCommand *relay_kinds(size_t *n);
 
 /* The commands of cells, in the order of the help text; `n` receives their number. */
 const RelayCommand *relay_commands(size_t *n);

@@ -323,7 +323,8 @@ void content_init(Content *c, const Module *m, const Def *def, const Buf *how)
     *c = (Content){0};
     arena_init(&c->arena, NULL);
     digest_begin(&r.d);
-    add_bytes(&r, how->at, how->n);
+    if (how)
+        add_bytes(&r, how->at, how->n);
     add_global(&r, def->name);
     for (size_t i = 0; i < c->defs.n; i++) {
         add_name(&r, c->defs.at[i]->name);

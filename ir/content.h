@@ -18,7 +18,7 @@ typedef struct Content {
     Arena arena;
 } Content;
 
-/* Of a definition of the module with all that it reaches; `how`: what else decides what is made of it. */
+/* Of a definition of the module with all that it reaches; `how`: what else decides what is made of it; NULL: nothing. */
 void content_init(Content *c, const Module *m, const Def *def, const Buf *how);
 void content_deinit(Content *c);
 /* The key for one more word or text beside. */

@@ -146,7 +146,7 @@ static CacheFile *map_file(int fd)
         return NULL;
     }
     futimens(fd, NULL);
-    *f = (CacheFile){1, at, (size_t)st.st_size};
+    *f = (CacheFile){1, false, at, (size_t)st.st_size};
     return f;
 }
 
@@ -164,11 +164,19 @@ CacheFile *cache_read(Cache *c, const uint64_t key[2])
     return f;
 }
 
+CacheFile *cache_lent(Str bytes)
+{
+    CacheFile *f = memory_must(sizeof *f);
+    *f = (CacheFile){1, true, (char *)(uintptr_t)bytes.ptr, bytes.len};
+    return f;
+}
+
 void cache_release(CacheFile *f)
 {
     if (!f || --f->refs > 0)
         return;
-    munmap(f->at, f->n);
+    if (!f->lent)
+        munmap(f->at, f->n);
     memory_free(f);
 }
 

@@ -31,6 +31,7 @@ typedef struct Cache {
 /* A file, mapped; counted by the one thread that has it. */
 typedef struct CacheFile {
     uint32_t refs;
+    bool lent; /* the bytes are somebody else's, and stay for good */
     char *at;
     size_t n;
 } CacheFile;
@@ -40,6 +41,8 @@ void cache_deinit(Cache *c);
 bool cache_open(Cache *c, Diags *diags);
 /* Owned by the caller; NULL: there is none. */
 CacheFile *cache_read(Cache *c, const uint64_t key[2]);
+/* The same over bytes that stay where they are as long as the process. */
+CacheFile *cache_lent(Str bytes);
 void cache_release(CacheFile *f); /* NULL is nothing */
 /* Puts the pieces in place, one behind the other; that it fails is nobody's concern. Any thread may, once the cache is open. */
 void cache_write(Cache *c, const uint64_t key[2], size_t n, const Str *pieces);

@@ -68,7 +68,7 @@ bool code_finish(Unit *u, Code *code)
         diag_error(u->jit->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
                    buf_text(&why));
     buf_deinit(&why);
-    if (!u->key)
+    if (!u->key && !u->whole)
         code_drop_objects(code);
     return ok;
 }

@@ -181,6 +181,8 @@ struct Unit {
     Vec(Code *) codes; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
+    bool whole; /* its code goes elsewhere: what it was linked from is kept for that */
+    bool given; /* for good: there is no program of which another could be made */
     bool exact, tf32, clocked; /* as the JIT's when it was made */
     Vec(JitClock *) clocks; /* of the calls of kernels */
     int level; /* likewise */
@@ -334,6 +336,14 @@ void keep_last(Unit *u);
 /* Fills the unit, which is kept as something, with the code that was; false when there is none. Where more code may be made of it, only
  * when its environment has what was compiled then. */
 bool keep_load(Unit *u, bool compiled);
+/* The file of the unit, appended; false when a part of its code belongs to this process alone, or more of it may be made while it runs.
+ * What it says of texts and data types counts on the order in which the contents have them. */
+bool keep_save(Unit *u, const Content *c, Buf *out);
+/* Fills the unit from such a file, which stays as long as the process, whatever it was made of; false when it is damaged. */
+bool keep_open(Unit *u, const Content *c, Str bytes);
+/* JitTable.features, JitTable.build */
+void keep_features(Buf *out);
+bool keep_build(Buf *out);
 
 /* ---- abi.c ---------------------------------------------------------------------------------------------------------- */
 
@@ -409,6 +419,9 @@ Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Va
                    Buf *why);
 /* The unit that was made of these contents and kept, unless it is there already; NULL: there is none. */
 Unit *unit_kept(Jit *jit, Module *env, const Def *def, JitKey *key);
+/* JitTable.save, JitTable.open */
+bool unit_save(Jit *jit, Module *env, const Name *name, const Content *c, Buf *out, Buf *why);
+bool unit_open(Jit *jit, Module *env, const Name *name, const Content *c, Str bytes);
 /* Whether the definition is compiled when it is called. */
 bool unit_waits(Module *env, const Name *name);
 void unit_release(Unit *u);

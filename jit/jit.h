@@ -6,6 +6,7 @@
 #ifndef JIT_JIT_H
 #define JIT_JIT_H
 
+#include "ir/content.h"
 #include "ir/ctx.h"
 #include "ir/module.h"
 #include "runtime/cuda.h"
@@ -117,6 +118,16 @@ typedef struct JitTable {
                   Span span);
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, const JitTextWish *wish, Buf *out);
+    /* Appends the code of `name`, for all shapes that its types allow, as bytes that begin at a multiple of 64: another process calls
+     * it without having the program. They count on the order in which the contents have texts and data types. False: `why` says why
+     * there is none, if a diagnostic does not. */
+    bool (*save)(Jit *jit, Module *env, const Name *name, const Content *c, Buf *out, Buf *why);
+    /* The same bytes, which stay, are the code of `name` of `env` from here on, whatever is written there. False: they are damaged. */
+    bool (*open)(Jit *jit, Module *env, const Name *name, const Content *c, Str bytes);
+    /* What tells this build of the code's library from others; false: nothing does. */
+    bool (*build)(Buf *out);
+    /* What of this processor compiled code may use: names between blanks. */
+    void (*features)(Buf *out);
     /* Ends with NULL. */
     const char *(*gpu_target)(int i);
     /* Opens the card of this machine, once; false: `why` says why nothing runs on one. */

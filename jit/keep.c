@@ -60,6 +60,40 @@ static void add_processor(Buf *out)
 #endif
 }
 
+/* What compiled code may use beyond what every processor of the architecture has, by the compiler's names. */
+void keep_features(Buf *out)
+{
+#if defined(__x86_64__)
+#define FEATURE(name) {name, __builtin_cpu_supports(name) != 0}
+    const struct {
+        const char *name;
+        bool there;
+    } all[] = {
+        FEATURE("sse3"),       FEATURE("ssse3"),        FEATURE("sse4.1"),
+        FEATURE("sse4.2"),     FEATURE("popcnt"),       FEATURE("avx"),
+        FEATURE("avx2"),       FEATURE("fma"),          FEATURE("bmi"),
+        FEATURE("bmi2"),       FEATURE("f16c"),         FEATURE("lzcnt"),
+        FEATURE("gfni"),       FEATURE("vaes"),         FEATURE("vpclmulqdq"),
+        FEATURE("avxvnni"),    FEATURE("avx512f"),      FEATURE("avx512bw"),
+        FEATURE("avx512cd"),   FEATURE("avx512dq"),     FEATURE("avx512vl"),
+        FEATURE("avx512ifma"), FEATURE("avx512vbmi"),   FEATURE("avx512vbmi2"),
+        FEATURE("avx512vnni"), FEATURE("avx512bitalg"), FEATURE("avx512vpopcntdq"),
+        FEATURE("avx512bf16"), FEATURE("avx512fp16"),
+    };
+#undef FEATURE
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].there && !(cpu_limit() && !strncmp(all[i].name, "avx512", 6)))
+            buf_printf(out, "%s%s", out->n ? " " : "", all[i].name);
+#else
+    (void)out;
+#endif
+}
+
+bool keep_build(Buf *out)
+{
+    return plugin_build(what_it_is, out);
+}
+
 JitKey *keep_key(Jit *jit, Module *env, const Def *def)
 {
     Buf how = {0};
@@ -268,21 +302,29 @@ static void check_pieces(size_t n, const Str *pieces, uint64_t out[2])
     digest_end(&d, out);
 }
 
-static void write_file(void *data)
+/* The whole file, of which `head` is the first piece. */
+static const Str *all_pieces(Writing *w, Head *head, size_t *n)
 {
-    Writing *w = data;
-    size_t n = w->pieces.n + 2;
-    Str *all = arena_new_array(&w->arena, Str, n);
+    Str *all = arena_new_array(&w->arena, Str, *n = w->pieces.n + 2);
     static const char zeros[PIECE_ALIGN];
     buf_bytes(&w->body, zeros, -w->body.n % PIECE_ALIGN);
-    Head head = {.size = sizeof head + w->body.n + w->at, .body = w->body.n};
-    memcpy(head.what, what_it_is, sizeof head.what);
-    memcpy(head.key, w->key, sizeof head.key);
-    all[0] = (Str){(const char *)&head, sizeof head};
+    *head = (Head){.size = sizeof *head + w->body.n + w->at, .body = w->body.n};
+    memcpy(head->what, what_it_is, sizeof head->what);
+    memcpy(head->key, w->key, sizeof head->key);
+    all[0] = (Str){(const char *)head, sizeof *head};
     all[1] = (Str){w->body.at, w->body.n};
     for (size_t i = 0; i < w->pieces.n; i++)
         all[i + 2] = w->pieces.at[i];
-    check_pieces(n - 1, all + 1, head.check);
+    check_pieces(*n - 1, all + 1, head->check);
+    return all;
+}
+
+static void write_file(void *data)
+{
+    Writing *w = data;
+    Head head;
+    size_t n;
+    const Str *all = all_pieces(w, &head, &n);
     if (!w->body.failed)
         cache_write(w->cache, w->key, n, all);
 }
@@ -345,10 +387,11 @@ void keep_store(Unit *u)
         write_unit(u);
 }
 
-static void write_unit(Unit *u)
+/* Says what the unit is made of; `here` when that cannot be said to others. */
+static Writing *begin_writing(const Unit *u, const Content *c)
 {
     Writing *w = memory_must(sizeof *w);
-    *w = (Writing){.c = &u->key->content,
+    *w = (Writing){.c = c,
                    .cx = u->jit->cx,
                    .here = !u->entry_name,
                    .key = {u->key_for[0], u->key_for[1]},
@@ -364,6 +407,12 @@ static void write_unit(Unit *u)
         put_code(w, u, batch_code(u->batches.at[i]));
     for (size_t i = 0; i < u->codes.n && !w->here; i++)
         put_code(w, u, u->codes.at[i]);
+    return w;
+}
+
+static void write_unit(Unit *u)
+{
+    Writing *w = begin_writing(u, &u->key->content);
     u->kept = u->codes.n;
     if (w->here || !late_grows(u))
         keep_not(u);
@@ -374,6 +423,22 @@ static void write_unit(Unit *u)
     if (!w->here)
         write_file(w);
     end_writing(u, w);
+}
+
+bool keep_save(Unit *u, const Content *c, Buf *out)
+{
+    if (late_grows(u))
+        return false;
+    Writing *w = begin_writing(u, c);
+    bool ok = !w->here;
+    Head head;
+    size_t n = 0;
+    const Str *all = ok ? all_pieces(w, &head, &n) : NULL;
+    for (size_t i = 0; i < n; i++)
+        buf_bytes(out, all[i].ptr, all[i].len);
+    out->failed |= w->body.failed;
+    end_writing(u, w);
+    return ok;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------- */
@@ -600,13 +665,14 @@ static void take_code(Taking *t)
     t->wrong = !closure_addresses(u, code);
 }
 
-static bool is_whole(const CacheFile *f, const uint64_t key[2])
+/* Of such contents; `key` NULL: of any. */
+static bool is_whole(const CacheFile *f, const uint64_t *key)
 {
     const Head *head = (const Head *)(const void *)f->at;
     uint64_t check[2];
     if (f->n < sizeof *head || memcmp(head->what, what_it_is, sizeof head->what) != 0 ||
         head->size != f->n || head->body > f->n - sizeof *head || head->body % PIECE_ALIGN ||
-        memcmp(head->key, key, sizeof head->key) != 0)
+        (key && memcmp(head->key, key, sizeof head->key) != 0))
         return false;
     check_pieces(1, &(Str){f->at + sizeof *head, f->n - sizeof *head}, check);
     return !memcmp(check, head->check, sizeof check);
@@ -631,25 +697,41 @@ static void take_unit(Taking *t)
     u->kept = u->codes.n;
 }
 
+/* Fills the unit from its file, if that is whole and of such contents. */
+static void take_file(Taking *t, const uint64_t *key)
+{
+    CacheFile *f = t->u->file;
+    t->wrong = !is_whole(f, key);
+    if (t->wrong)
+        return;
+    const Head *head = (const Head *)(const void *)f->at;
+    t->at = f->at + sizeof *head;
+    t->end = t->pieces = f->at + sizeof *head + head->body;
+    t->n_pieces = f->n - sizeof *head - head->body;
+    take_unit(t);
+}
+
 bool keep_load(Unit *u, bool compiled)
 {
     Cache *cache = &u->jit->cache;
     u->file = cache_read(cache, u->key_for);
-    const Head *head = u->file ? (const Head *)(const void *)u->file->at : NULL;
-    if (!head)
+    if (!u->file)
         return false;
     Taking t = {.u = u, .c = &u->key->content, .compiled = compiled};
-    t.wrong = !is_whole(u->file, u->key_for);
-    if (!t.wrong) {
-        char *body = u->file->at + sizeof *head;
-        t.at = body;
-        t.end = t.pieces = body + head->body;
-        t.n_pieces = u->file->n - sizeof *head - head->body;
-        take_unit(&t);
-    }
+    take_file(&t, u->key_for);
     if (t.wrong)
         cache_remove(cache, u->key_for);
     if (t.wrong || t.other || !late_grows(u))
         keep_not(u);
+    return !t.wrong && !t.other;
+}
+
+bool keep_open(Unit *u, const Content *c, Str bytes)
+{
+    Taking t = {.u = u, .c = c};
+    u->file = cache_lent(bytes);
+    if ((uintptr_t)bytes.ptr % PIECE_ALIGN != 0)
+        return false;
+    take_file(&t, NULL);
     return !t.wrong && !t.other;
 }

@@ -429,6 +429,16 @@ static Unit *unit_make(Jit *jit, Module *env, const Def *def, const Type *const 
     return u;
 }
 
+static void take_params(Unit *u, const Function *fn, const Type *const *shapes)
+{
+    u->n = fn->params.n;
+    const Type **params = arena_new_array(&u->arena, const Type *, u->n + 1);
+    for (uint32_t i = 0; i < u->n; i++)
+        params[i] = shapes ? shapes[i] : type_resolve(u->jit->cx, fn->params.at[i]->base.type);
+    u->params = params;
+    u->shapes = shapes ? params : NULL;
+}
+
 /* Filled with the code that was made of such contents, for these shapes; NULL when there is none. What it calls is looked up in `env`,
  * as when it is made; that may be the program as it is written, or as it is compiled. */
 static Unit *load(Jit *jit, Module *env, const Def *def, JitKey *key, const Type *const *shapes,
@@ -443,12 +453,7 @@ static Unit *load(Jit *jit, Module *env, const Def *def, JitKey *key, const Type
             unit_release(u);
         return NULL;
     }
-    u->n = fn->params.n;
-    const Type **params = arena_new_array(&u->arena, const Type *, u->n + 1);
-    for (uint32_t i = 0; i < u->n; i++)
-        params[i] = shapes ? shapes[i] : type_resolve(jit->cx, fn->params.at[i]->base.type);
-    u->params = params;
-    u->shapes = shapes ? params : NULL;
+    take_params(u, fn, shapes);
     for (size_t i = 0; i < key->content.defs.n; i++) {
         const Def *needed = module_find(env, key->content.defs.at[i]->name);
         if (needed && needed->fn)
@@ -581,6 +586,42 @@ Unit *unit_of(Jit *jit, Module *env, const Name *name, Buf *why)
     return def ? unit_or_why(unit_for(jit, env, def, NULL), why) : NULL;
 }
 
+/* ---- code that goes elsewhere ------------------------------------------------------------------------------------------------ */
+
+bool unit_save(Jit *jit, Module *env, const Name *name, const Content *c, Buf *out, Buf *why)
+{
+    const Def *def = find_def(env, name, why);
+    Unit *u = def ? unit_new(jit, env, name) : NULL;
+    if (!u)
+        return false;
+    u->whole = true;
+    bool ok = make(u, def->fn, why);
+    if (ok && !keep_save(u, c, out)) {
+        buf_str(why,
+                "code of it is made while it runs, for types or shapes that only its calls say, "
+                "or a function of it leaves it");
+        ok = false;
+    }
+    unit_release(u);
+    return ok;
+}
+
+bool unit_open(Jit *jit, Module *env, const Name *name, const Content *c, Str bytes)
+{
+    const Def *def = module_find(env, name);
+    Unit *u = unit_new(jit, env, name);
+    if (!u)
+        return false;
+    if (!keep_open(u, c, bytes)) {
+        unit_release(u);
+        return false;
+    }
+    u->given = true;
+    take_params(u, def->fn, NULL);
+    add_sibling(u, def);
+    return true;
+}
+
 #define PARAMS_MOST 64
 
 bool unit_waits(Module *env, const Name *name)
@@ -613,6 +654,9 @@ Unit *unit_of_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Va
     const Type *types[PARAMS_MOST];
     if (!def)
         return NULL;
+    Unit *given = ptrmap_find(&jit->units, def->fn);
+    if (given && given->given)
+        return given;
     return unit_or_why(unit_for(jit, env, def, shapes_of_call(jit, env, def, n, args, types)), why);
 }
 

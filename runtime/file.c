@@ -76,11 +76,11 @@ char *file_read(Diags *diags, const char *path, size_t *len)
 
 /* What was made while memory was refused may not be whole. */
 bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const FilePiece *pieces,
-                       size_t n)
+                       size_t n, FilePrivacy privacy)
 {
     if (limits && limit_refused(limits))
         return false;
-    bool good = file_store_pieces(path, pieces, n, FILE_EVERYBODYS);
+    bool good = file_store_pieces(path, pieces, n, privacy);
     if (!good)
         cannot(diags, "write", path, strerror(errno));
     return good;
@@ -88,5 +88,5 @@ bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const Fil
 
 bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n)
 {
-    return file_write_pieces(limits, diags, path, &(FilePiece){bytes, n}, 1);
+    return file_write_pieces(limits, diags, path, &(FilePiece){bytes, n}, 1, FILE_EVERYBODYS);
 }

@@ -22,6 +22,6 @@ char *file_read(Diags *diags, const char *path, size_t *len);
 /* base/file.h; nothing is written when memory was refused to what made it. */
 bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n);
 bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const FilePiece *pieces,
-                       size_t n);
+                       size_t n, FilePrivacy privacy);
 
 #endif

@@ -324,7 +324,8 @@ static bool write_archive(Limits *limits, Diags *diags, const char *path, const 
         pieces[2 * n] = (FilePiece){text + from, archive->text.n - from};
     else
         limit_reach(limits, LIMIT_MEMORY);
-    bool good = pieces && file_write_pieces(limits, diags, path, pieces, 2 * n + 1);
+    bool good =
+        pieces && file_write_pieces(limits, diags, path, pieces, 2 * n + 1, FILE_EVERYBODYS);
     memory_free(pieces);
     return good;
 }

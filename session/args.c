@@ -268,6 +268,16 @@ static bool check_arg(Filling *f, int i)
     return false;
 }
 
+bool request_arrays(RelaySession *s, const RelayRequest *r, const Function *fn, Value *args)
+{
+    Filling f = {.s = s, .fn = fn, .args = args};
+    bool ok = true;
+    for (size_t i = 0; i < r->n_params && ok; i++)
+        if (!strcmp(r->params[i].key, "params"))
+            ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
+    return ok;
+}
+
 Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const Name *entry)
 {
     const Def *def = module_find(m, entry);
@@ -276,9 +286,7 @@ Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const N
     uint32_t n = def->fn->params.n;
     Filling f = {.s = s, .fn = def->fn, .args = memory_zeroed((size_t)n + 1, sizeof(Value))};
     bool *known = memory_zeroed((size_t)n + 1, sizeof *known), ok = f.args && known;
-    for (size_t i = 0; i < r->n_params && ok; i++)
-        if (!strcmp(r->params[i].key, "params"))
-            ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
+    ok = ok && request_arrays(s, r, def->fn, f.args);
     for (uint32_t i = 0; i < n && ok; i++) {
         known[i] = !value_is_none(f.args[i]);
         ok = check_type(&f, (int)i);

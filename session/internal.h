@@ -501,6 +501,9 @@ Expr *rename_global(Ctx *cx, Module *m, Expr *e, const Name *from, const Name *t
 
 /* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
 
+/* The arrays of `--params` that are named as parameters, as arguments; `args` has room for all, and keeps the others. False after a
+ * diagnostic. */
+bool request_arrays(RelaySession *s, const RelayRequest *r, const Function *fn, Value *args);
 /* The program whose entry has the arrays of --params as constants (bind_params), by parameter name; the caller's, NULL after a
  * diagnostic. */
 Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const Name *entry);
@@ -536,6 +539,7 @@ Module *with_entry(RelaySession *s, const RelayRequest *r, Module *text, const c
 RelayStatus stage_analyze(RelaySession *s, const RelayRequest *r);
 /* stages.c: the definition of that name; NULL after a diagnostic. */
 const Def *find_entry(RelaySession *s, const Module *m, const char *entry);
+RelayStatus stage_compile(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_equal(RelaySession *s, const RelayRequest *r);
 /* The GPU of this name, of which the JIT is there; NULL after a diagnostic. */
 const char *stage_target(RelaySession *s, const char *target);

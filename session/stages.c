@@ -7,6 +7,7 @@
 #include "passes/pass.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
+#include "session/compiled.h"
 #include "session/views/follow.h"
 #include "session/views/trace.h"
 #include "typecheck/typecheck.h"
@@ -378,116 +379,26 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
     return status;
 }
 
-/* ---- compile ---------------------------------------------------------------------------------------------------------------- */
-
-static bool emit_kind(RelaySession *s, const char *emit, JitText *out)
+/* What `--emit exe` made: its own code, called with the arguments of the request. */
+static RelayStatus stage_call(RelaySession *s, const RelayRequest *r)
 {
-    static const struct {
-        const char *name;
-        JitText kind;
-    } kinds[] = {
-        {"lowered", JIT_TEXT_LOWERED}, {"llvm-ir", JIT_TEXT_LLVM}, {"asm", JIT_TEXT_ASM},
-        {"obj", JIT_TEXT_OBJECT},      {"ptx", JIT_TEXT_PTX},
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(emit, kinds[i].name)) {
-            *out = kinds[i].kind;
-            return true;
-        }
-    Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                         "`--emit %s`: nothing of that kind can be made", emit);
-    diag_help(d, "this build makes lowered, llvm-ir, asm, obj, ptx, html and json");
-    return false;
-}
-
-static void name_targets(RelaySession *s, Diag *d)
-{
-    Buf names = {0};
-    for (int i = 0; s->jit_table->gpu_target(i); i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", s->jit_table->gpu_target(i));
-    diag_help(d, "one of %s", buf_text(&names));
-    buf_deinit(&names);
-}
-
-/* The GPU of this name; NULL: there is none, and what it may be is said. */
-const char *stage_target(RelaySession *s, const char *target)
-{
-    const char *name;
-    for (int i = 0; (name = s->jit_table->gpu_target(i)); i++)
-        if (!strcmp(name, target))
-            return name;
-    name_targets(s, diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                               "`--target %s`: there is no such GPU", target));
-    return NULL;
-}
-
-/* Whether such text is made for the target, which may be NULL. */
-static bool check_target(RelaySession *s, JitText kind, const char *target)
-{
-    if (!target || kind == JIT_TEXT_PTX || kind == JIT_TEXT_LOWERED)
-        return !target || stage_target(s, target);
-    name_targets(s, diag_error(s->cx.diags, E0402_USAGE, (Span){0},
-                               "`--target` says which GPU `ptx` or `lowered` are for"));
-    return false;
-}
-
-/* All stages beside each other: a page, or what programs read of it. */
-static void compile_page(RelaySession *s, Module *m, const Def *def, bool page, Buf *out)
-{
-    FollowViews views = {.html = page ? out : NULL, .json = page ? NULL : out};
-    if (page)
-        html_page_begin(out, def->name->text);
-    follow(s, &(Thunk){.module = m, .name = def->name}, &views);
-    if (page)
-        html_one_sheet(out);
-}
-
-static void write_compiled(RelaySession *s, const RelayRequest *r, const Buf *out)
-{
-    const char *path = request_find(r, "out");
-    if (path && strcmp(path, "-"))
-        file_write(&s->cx.limits, s->cx.diags, path, buf_text(out), out->n);
-    else
-        emit_text(s, RELAY_OUTPUT_TEXT, out);
-}
-
-static RelayStatus stage_compile(RelaySession *s, const RelayRequest *r)
-{
-    const char *emit = request_find(r, "emit"), *entry = request_find(r, "entry"),
-               *target = request_find(r, "target");
-    JitText kind = JIT_TEXT_LLVM;
-    bool page = emit && !strcmp(emit, "html"), all = page || (emit && !strcmp(emit, "json"));
-    Module *text =
-        all || emit_kind(s, emit ? emit : "llvm-ir", &kind) ? load_request(s, r, true) : NULL;
-    Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
-    const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
-    Buf why = {0}, out = {0};
-    Runnable code = {0};
-    /* Programs for a card are optimised for one. */
-    bool was = engine_on_gpu(s, !all && (target || kind == JIT_TEXT_PTX));
-    if (def && all) {
-        compile_page(s, m, def, page, &out);
-        if (session_status(s) == RELAY_OK)
-            write_compiled(s, r, &out);
-    } else if (def && engine_compile(s, m, def->name, COMPILE_TO_SHOW, &code, &why)) {
-        if (check_target(s, kind, target) &&
-            s->jit_table->text(s->jit, code.env, def->name,
-                               &(JitTextWish){.kind = kind, .target = target}, &out))
-            write_compiled(s, r, &out);
-        engine_release(s, &code);
-    } else if (def && !s->jit) {
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
-                   buf_text(&why));
-    } else if (def && session_status(s) == RELAY_OK) {
-        diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
-                   def->name->text, buf_text(&why));
+    Opened o;
+    if (!compiled_open(s, r->text, r->len, &o))
+        return session_status(s);
+    const Function *fn = o.functions[0]->fn;
+    Value *args = memory_zeroed((size_t)fn->params.n + 1, sizeof *args);
+    if (args && request_arrays(s, r, fn, args) && request_args(s, r, o.interface, fn, args)) {
+        limits_start(&s->cx.limits);
+        Value v = compiled_call(s, &o, 0, args);
+        if (!value_is_none(v))
+            show_result(s, r, v);
+        value_release(v);
     }
-    engine_on_gpu(s, was);
-    buf_deinit(&why);
-    buf_deinit(&out);
+    for (uint32_t i = 0; args && i < fn->params.n; i++)
+        value_release(args[i]);
+    memory_free(args);
     RelayStatus status = session_status(s);
-    module_release(m);
-    module_release(text);
+    compiled_close(s, &o);
     return status;
 }
 
@@ -503,7 +414,7 @@ static const Stage stages[] = {
     {"run", stage_run},         {"compile", stage_compile}, {"bench", stage_bench},
     {"new", stage_new},         {"import", stage_import},   {"summary", stage_summary},
     {"doctor", stage_doctor},   {"version", stage_version}, {"equal", stage_equal},
-    {"analyze", stage_analyze}, {"export", stage_export},
+    {"analyze", stage_analyze}, {"export", stage_export},   {"call", stage_call},
 };
 
 typedef struct StageCall {

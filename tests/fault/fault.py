@@ -115,6 +115,8 @@ SCENARIOS = [
              {"a.rly": TAKES, "w.npz": npz("w", FOUR), "x.npy": npy(FOUR)}),
     Scenario("params", ["opt", "-p", "FoldConstant", "--params", "w.params", "a.rly"], {"a.rly": TAKES, "w.params": params("w", FOUR)}),
     Scenario("compile", ["compile", "--emit", "obj", "-o", "o.o", "a.rly"], {"a.rly": PROGRAM}),
+    Scenario("library", ["compile", "--emit", "lib", "--entry", "main", "-o", "o.so", "a.rly"], {"a.rly": PROGRAM, "o.so": "old\n"}),
+    Scenario("program", ["compile", "--emit", "exe", "-o", "o", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("session", ["--exec", "interp", "s.txt"], {"s.txt": SESSION}),
     Scenario("cells", ["--exec", "interp"], {}, cells=CELLS),
     Scenario("cells-jit", ["--exec", "jit"], {}, cells=CELLS),

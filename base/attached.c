@@ -1,0 +1,60 @@
+#include "base/attached.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE ((size_t)4096)
+
+typedef struct End {
+    char what[16];
+    uint64_t from, n; /* bytes of the file */
+    uint64_t folder; /* of its text, with its NUL */
+} End;
+
+static const char what_it_is[16] = "relay attached\n";
+
+void attached_pieces(const Buf *program, const Buf *bytes, const char *folder, Buf *rest,
+                     FilePiece out[ATTACHED_PIECES])
+{
+    size_t gap = -program->n % PAGE;
+    End end = {.from = program->n + gap, .n = bytes->n, .folder = strlen(folder) + 1};
+    memcpy(end.what, what_it_is, sizeof end.what);
+    buf_repeat(rest, '\0', gap);
+    buf_bytes(rest, folder, end.folder);
+    buf_bytes(rest, (const char *)&end, sizeof end);
+    out[0] = (FilePiece){buf_text(program), program->n};
+    out[1] = (FilePiece){buf_text(rest), rest->failed ? 0 : gap};
+    out[2] = (FilePiece){buf_text(bytes), bytes->n};
+    out[3] = (FilePiece){buf_text(rest) + out[1].n, rest->n - out[1].n};
+}
+
+static bool find(int fd, Attached *out)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    End end;
+    if (size < (off_t)sizeof end ||
+        pread(fd, &end, sizeof end, size - (off_t)sizeof end) != (ssize_t)sizeof end ||
+        memcmp(end.what, what_it_is, sizeof end.what) != 0)
+        return false;
+    size_t n = (size_t)size - sizeof end;
+    if (end.from % PAGE || end.from > n || end.n > n - end.from || !end.folder ||
+        end.folder != n - end.from - end.n)
+        return false;
+    char *at = mmap(NULL, n - end.from, PROT_READ, MAP_PRIVATE, fd, (off_t)end.from);
+    if (at == MAP_FAILED || at[n - end.from - 1])
+        return false;
+    *out = (Attached){.at = at, .n = end.n, .folder = at + end.n};
+    return true;
+}
+
+bool attached_find(Attached *out)
+{
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    bool found = fd >= 0 && find(fd, out);
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
