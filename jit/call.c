@@ -216,7 +216,7 @@ static bool has_variants(const Fn *f, const Instance *in)
     bool unknown = false;
     for (uint32_t i = 0; i < in->n && !unknown; i++)
         unknown = shapes_unknown(in->params[i]);
-    return unknown && in->global && in != f->in;
+    return unknown && in->global && in != f->in && !f->g->unit->whole;
 }
 
 static Ssa variant_code(Fn *f, Instance *in, const Call *call)

@@ -181,7 +181,7 @@ struct Unit {
     Vec(Code *) codes; /* of its modules */
     Vec(KernelBatch *) batches; /* whose kernels its code calls */
     JitCounts counts;
-    bool whole; /* its code goes elsewhere: what it was linked from is kept for that */
+    bool whole; /* its code goes elsewhere as it is: none is made for shapes that come */
     bool given; /* for good: there is no program of which another could be made */
     bool exact, tf32, clocked; /* as the JIT's when it was made */
     Vec(JitClock *) clocks; /* of the calls of kernels */

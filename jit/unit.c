@@ -597,9 +597,8 @@ bool unit_save(Jit *jit, Module *env, const Name *name, const Content *c, Buf *o
     u->whole = true;
     bool ok = make(u, def->fn, why);
     if (ok && !keep_save(u, c, out)) {
-        buf_str(why,
-                "code of it is made while it runs, for types or shapes that only its calls say, "
-                "or a function of it leaves it");
+        buf_str(why, "code of it is made while it runs, for types that only its calls say, or a "
+                     "function of it leaves it");
         ok = false;
     }
     unit_release(u);

@@ -151,8 +151,8 @@ static bool save(RelaySession *s, Module *m, const Def *def, const Content *all,
                   ? diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span,
                                "`@%s` cannot be put in a file: %s", def->name->text, buf_text(&why))
                   : NULL;
-    if (d && !type_is_static(def->fn->base.type))
-        diag_help(d, "write extents in place of `?` in its types");
+    if (d)
+        diag_help(d, "`relay run` runs it");
     if (env && env != m)
         s->jit_table->forget(s->jit, env);
     module_release(env);

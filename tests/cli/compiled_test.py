@@ -33,10 +33,14 @@ def @main(%x: Tensor[(2, 3), float32], %w: Tensor[(4, 3), float32]) -> (Tensor[(
   (%y, (@foldl(fn (%a: float32, %b: float32) { %a + %b }, 0f, %areas), any(%y > 0f, axis=[1])))
 }
 def @rows(%x: Tensor[(?, 3), float32]) -> Tensor[(?, 3), float32] { %x + sum(%x, axis=[0], keepdims=True) }
+def @norm(%x: Tensor[(?, ?), float32]) -> Tensor[(?, ?), float32] { nn.softmax(%x, axis=-1) }
+def @grow(%x: Tensor[(?, 3), float32], %n: int32) -> Tensor[(?, ?), float32] {
+  if (%n == 0) { @norm(%x) } else { @grow(concatenate((%x, strided_slice(%x, begin=[0], end=[1], strides=[1], axes=[0])), axis=0), %n - 1) }
+}
 def @divide(%x: int32, %y: int32) -> int32 { %x / %y }
 def @deep(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { 1i64 + @deep(%n - 1i64) } }
 """
-NAMES = ["main", "rows", "divide", "deep"]
+NAMES = ["main", "rows", "grow", "divide", "deep"]
 
 DATA = """#[version = "0.0.5"]
 import "prelude.rly"
@@ -164,9 +168,9 @@ class Compiled(unittest.TestCase):
             "1 error[E0305]: `args[0]` of `@main` has another dtype, rank or shape",
             "note: it is to be `Tensor[(2, 3), float32]`",
             "1 error[E0302]: an integer was divided by zero",
-            "   --> program.rly:13:46",
+            "   --> program.rly:17:46",
             "    |",
-            " 13 | def @divide(%x: int32, %y: int32) -> int32 { %x / %y }",
+            " 17 | def @divide(%x: int32, %y: int32) -> int32 { %x / %y }",
             "    |                                              ^^^^^^^",
             "help: ask first: `if (… == 0) { … } else { … }`",
             "0 3"]))
@@ -234,6 +238,10 @@ class Compiled(unittest.TestCase):
         on_card.device_type = 2
         self.assertEqual(self.call(library.program_rows, [on_card], 1), 1)
         self.assertIn(b"memory of the processor", library.program_error())
+        for n in [0, 1, 5]:
+            [grown] = self.call(library.program_grow, [tensor(x[:2, :3].copy()), tensor(numpy.array(n, "int32"))], 1)
+            whole = numpy.exp(numpy.concatenate([x[:2, :3]] + n * [x[:1, :3]]))
+            numpy.testing.assert_allclose(grown, whole / whole.sum(1, keepdims=True), rtol=1e-5)
         [n] = self.call(library.program_deep, [tensor(numpy.array(1000000))], 1)
         self.assertEqual(n.tolist(), 1000000)
         self.assertEqual(self.call(library.program_deep, [tensor(numpy.array(10**15))], 1), 3)
@@ -309,8 +317,10 @@ class Compiled(unittest.TestCase):
         self.relay("compile", "program.rly", "--emit", "exe", "--entry", "deep", "-o", "deep", "-O", "0")
         self.write("args.json", '[{"dtype": "int64", "shape": [], "data": [1000000]}]')
         self.assertEqual(self.run_in("./deep", "--args", "args.json").stdout, "1000000\n")
-        run = self.run_in("./deep", "--args", "args.json", "--depth-limit", "100", status=3)
-        self.assertIn("E05", run.stderr)
+        limited = ["--args", "args.json", "--depth-limit", "100"]
+        run = self.relay("run", "program.rly", "--entry", "deep", "-O", "0", *limited, status=3)
+        self.assertIn("program.rly:18:1", run.stderr)
+        self.assertEqual(self.run_in("./deep", *limited, status=3).stderr, run.stderr)
 
     def test_without_llvm(self):
         """In a folder that has the runtime alone."""
