@@ -307,6 +307,8 @@ static Value take_tensor(CCall *c, const Type *t)
         copy_elements(copy, from, given->strides);
     else if (copy->size > 0)
         memcpy(copy->data, from, (size_t)copy->size * dtype_size(t->dtype));
+    for (int64_t i = 0; dtype_is_bool(t->dtype) && given->data && i < copy->size; i++)
+        copy->data[i] = copy->data[i] != 0;
     if (copy->size == 0 || given->data) {
         v = t->n == 0 ? value_scalar(t->dtype, copy->data) : value_tensor(tensor_retain(copy));
         c->at++;

@@ -39,8 +39,11 @@ def @grow(%x: Tensor[(?, 3), float32], %n: int32) -> Tensor[(?, ?), float32] {
 }
 def @divide(%x: int32, %y: int32) -> int32 { %x / %y }
 def @deep(%n: int64) -> int64 { if (%n == 0i64) { 0i64 } else { 1i64 + @deep(%n - 1i64) } }
+def @pass(%b: Tensor[(4), bool], %nothing: (), %p: (int64, (Tensor[(2, 0), float32], uint8))) {
+  (%b, ((), cast(%p.1.1, dtype="int64") + %p.0), %p.1.0)
+}
 """
-NAMES = ["main", "rows", "grow", "divide", "deep"]
+NAMES = ["main", "rows", "grow", "divide", "deep", "pass"]
 
 DATA = """#[version = "0.0.5"]
 import "prelude.rly"
@@ -232,6 +235,9 @@ class Compiled(unittest.TestCase):
         out = numpy.zeros((7, 3), "float32")
         self.assertEqual(library.program_rows((Tensor * 1)(tensor(x[::2, 1:4], True)), (Tensor * 1)(tensor(out))), 0)
         numpy.testing.assert_allclose(out, x[::2, 1:4] + x[::2, 1:4].sum(0), rtol=1e-5, atol=1e-5)
+        given = [numpy.array([0, 2, 1, 255], "uint8").view("bool"), numpy.array(5), numpy.zeros((2, 0), "float32"), numpy.array(7, "uint8")]
+        flags, total, nothing = self.call(library.program_pass, [tensor(a) for a in given], 3)
+        self.assertEqual((flags.view("uint8").tolist(), total.tolist(), nothing.shape), ([0, 1, 1, 1], 12, (2, 0)))
         self.assertEqual(self.call(library.program_rows, [tensor(x)], 1), 1)
         self.assertIn(b"it is to be `Tensor[(?, 3), float32]`", library.program_error())
         on_card = tensor(out)
