@@ -328,6 +328,23 @@ class Compiled(unittest.TestCase):
         self.assertIn("program.rly:18:1", run.stderr)
         self.assertEqual(self.run_in("./deep", *limited, status=3).stderr, run.stderr)
 
+    @unittest.skipIf(SANITIZED or not os.path.exists(os.path.join(BUILD, "random")), "slow, or there are no random programs")
+    def test_random_programs(self):
+        """What can be compiled for others gives them what `relay run` gives."""
+        compiled = 0
+        for seed in range(500, 515):
+            said = self.run_in(os.path.join(BUILD, "random"), "--count", "1", "--from", str(seed), "--data", "--show").stdout
+            self.write("random.rly", said[said.index("#[version"):said.rindex("\n1 programs") + 1])
+            made = subprocess.run([os.path.realpath(RELAY), "compile", "random.rly", "--emit", "exe", "-o", "random"],
+                                  cwd=self.folder.name, capture_output=True, text=True)
+            self.assertIn(made.returncode, (0, 1), made.stderr)
+            if made.returncode == 0:
+                compiled += 1
+                run = subprocess.run([os.path.realpath(RELAY), "run", "random.rly", "--random", "1", "--json"], cwd=self.folder.name, capture_output=True)
+                ours = subprocess.run(["./random", "--random", "1", "--json"], cwd=self.folder.name, capture_output=True)
+                self.assertEqual((ours.returncode, ours.stdout), (run.returncode, run.stdout), seed)
+        self.assertGreater(compiled, 8)
+
     def test_without_llvm(self):
         """In a folder that has the runtime alone."""
         self.library()
