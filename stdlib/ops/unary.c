@@ -19,7 +19,8 @@ static void unary(TeBuilder *b, TeOp op)
     X("log10", log10, LOG10, float,                                                                \
       "divide(multiply(%g, ones_like(%data)), multiply(log(of(10, %data)), %data))",               \
       "The logarithm to base 10 of each element.")                                                 \
-    X("sqrt", sqrt, SQRT, float, "divide(multiply(%g, of(0.5, %data)), %out)",                     \
+    X("sqrt", sqrt, SQRT, float,                                                                   \
+      "multiply(multiply(%g, of(0.5, %data)), power(%data, negative(of(0.5, %data))))",            \
       "The square root of each element.")                                                          \
     X("rsqrt", rsqrt, RSQRT, float,                                                                \
       "divide(multiply(%g, multiply(cast_like(-0.5f, %data), %out)), %data)",                      \
