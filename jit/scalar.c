@@ -286,8 +286,10 @@ static Ssa constant_power(const Lanes *l, DType t, Ssa x, Ssa y)
         return x;
     if (e == -1)
         return LLVMBuildFDiv(b, same_float(l, t, 1), x, "");
-    if (e == 0.5 && !l->g->jit->exact)
-        return root_as_power(l, t, x);
+    if ((e == 0.5 || e == -0.5) && !l->g->jit->exact) {
+        Ssa root = root_as_power(l, t, x);
+        return e > 0 ? root : LLVMBuildFDiv(b, same_float(l, t, 1), root, "");
+    }
     if (e != 2 && (l->g->jit->exact || (e != 3 && e != 4)))
         return NULL;
     Ssa square = LLVMBuildFMul(b, x, x, "");
