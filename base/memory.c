@@ -141,7 +141,8 @@ void *memory_resize(void *p, size_t n)
 
 void *memory_try_aligned(size_t align, size_t n)
 {
-    return given(aligned_alloc(align, (n + align - 1) & ~(align - 1)));
+    return n > SIZE_MAX - align ? NULL
+                                : given(aligned_alloc(align, (n + align - 1) & ~(align - 1)));
 }
 
 void *memory_aligned(size_t align, size_t n)

@@ -28,6 +28,7 @@ typedef struct Places {
     PlacePage last; /* the one that was asked for last is asked for again more often than not */
 } Places;
 
+/* The place of p in its page, and the number of that. */
 static inline size_t places_index(const void *p)
 {
     return (uintptr_t)p / PLACE_BYTES % PLACES;
@@ -38,6 +39,7 @@ static inline uintptr_t places_number(const void *p)
     return (uintptr_t)p / ((size_t)PLACES * PLACE_BYTES);
 }
 
+/* The page of this number, in the table; NULL when there is none. */
 void *places_search(const Places *t, uintptr_t number);
 
 /* The page of p; NULL when there is none. */

@@ -591,6 +591,8 @@ Instance *late_wanted(const Unit *u, LateWish wish);
 uint32_t late_types(const Unit *u, LateWish wish);
 /* That code is called from now on. */
 void late_made(Unit *u, LateWish wish, void *code);
+/* What was made last for such a wish; NULL: nothing. */
+void *late_found(const Unit *u, LateWish wish);
 
 /* What is known of an instance's variables beyond their types: which extents a `?` stands for, and values that decide shapes. */
 typedef struct Facts {

@@ -103,3 +103,19 @@ void late_made(Unit *u, LateWish wish, void *code)
     case LATE_ENTRY: return;
     }
 }
+
+void *late_found(const Unit *u, LateWish wish)
+{
+    const VariantSite *site;
+    switch (wish.kind) {
+    case LATE_SITE: return u->lates.at[wish.number]->code;
+    case LATE_GENERIC: return u->variants.at[wish.number]->generic;
+    case LATE_SHAPES:
+        site = u->variants.at[wish.number];
+        return site->n > 0 ? site->variants[site->n - 1].code : NULL;
+    case LATE_TYPE: return ptrmap_find(&u->infos.at[wish.number]->at, wish.type);
+    case LATE_NOTHING:
+    case LATE_ENTRY: break;
+    }
+    return NULL;
+}

@@ -718,18 +718,6 @@ bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, 
     return ok;
 }
 
-static void *late_code(const Unit *u, LateWish wish)
-{
-    const VariantSite *site = NULL;
-    if (wish.kind == LATE_GENERIC || wish.kind == LATE_SHAPES)
-        site = u->variants.at[wish.number];
-    if (wish.kind == LATE_SHAPES)
-        return site->n > 0 ? site->variants[site->n - 1].code : NULL;
-    return site                     ? site->generic
-           : wish.kind == LATE_SITE ? u->lates.at[wish.number]->code
-                                    : ptrmap_find(&u->infos.at[wish.number]->at, wish.type);
-}
-
 void *unit_late(Unit *u, LateWish wish)
 {
     Gen g;
@@ -743,7 +731,7 @@ void *unit_late(Unit *u, LateWish wish)
     if (why.n > 0 && !wish.shapes)
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
     buf_deinit(&why);
-    return ok ? late_code(u, wish) : NULL;
+    return ok ? late_found(u, wish) : NULL;
 }
 
 /* ---- waking ------------------------------------------------------------------------------------------------------------ */

@@ -8,9 +8,10 @@
  * of its type does, the reply, idle. */
 void channel_handle(Channel *c);
 
-/* The content of a reply that says what went wrong. */
 /* Closes what is open towards all clients, at the end. */
 void comms_close(Channel *c);
+
+/* The content of a reply that says what went wrong. */
 json_t *error_content(const char *name, const char *value);
 
 /* The representations of an output by their mime types, as displays and results carry them. */

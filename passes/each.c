@@ -266,8 +266,7 @@ static Expr *put_number(Rewriter *rw, const Expr *old, Expr *now)
     OpsMake m = {rw->cx, &rw->module->arena, old->span};
     if (!given || dtype_eq(p->dtype, number) || !type_is_scalar(type_find(old->type), number))
         return now;
-    Attr to = ops_attr_dtype(&m, "dtype", p->dtype);
-    return ops_call(&m, "cast", 1, &now, 1, &to);
+    return ops_cast(&m, now, p->dtype);
 }
 
 /* The function of the numbers of tensors, as large as they are. */
@@ -294,9 +293,8 @@ static Expr *leaf_total(Each *e, Lets *l, const Type *t, Expr *const *in)
     OpsMake m = {e->cx, e->make->arena, e->make->span};
     Expr *all = of_numbers(e, l, t, in);
     Expr *sum = all ? ops_call1(&m, "sum", all) : NULL;
-    Attr to = ops_attr_dtype(&m, "dtype", number);
     if (sum && !dtype_eq(t->dtype, number))
-        sum = ops_call(&m, "cast", 1, &sum, 1, &to);
+        sum = ops_cast(&m, sum, number);
     Expr *state = sum ? ops_call2(&m, "add", e->state, sum) : NULL;
     e->state = state ? lets_push(l, state) : NULL;
     return state ? in[0] : NULL;
@@ -379,8 +377,7 @@ static Expr *leaf_initial(Each *e, Lets *l, const Type *t, Expr *const *in)
         return NULL;
     e->state = expr_tuple_get(e->make->arena, e->make->span, all, 0);
     Expr *value = expr_tuple_get(e->make->arena, e->make->span, all, 1);
-    Attr to = ops_attr_dtype(&m, "dtype", t->dtype);
-    return dtype_eq(drawn, t->dtype) ? value : ops_call(&m, "cast", 1, &value, 1, &to);
+    return dtype_eq(drawn, t->dtype) ? value : ops_cast(&m, value, t->dtype);
 }
 
 Expr *each_initial(EachCall *call)

@@ -124,9 +124,8 @@ static Expr *again(Site *s, uint32_t n, Expr *const *args)
 
 static Expr *cast_to(Site *s, Expr *e, DType to)
 {
-    Attr attr = ops_attr_dtype(&s->region->m, "dtype", to);
     const Type *t = type_of(s, e);
-    return t && dtype_eq(t->dtype, to) ? e : ops_call(&s->region->m, "cast", 1, &e, 1, &attr);
+    return t && dtype_eq(t->dtype, to) ? e : ops_cast(&s->region->m, e, to);
 }
 
 static const DType int32_type = {DTYPE_CODE_INT, 32, 1};
@@ -196,9 +195,7 @@ static const Affine *product_affine(Site *s, int64_t axis)
     OpsMake *m = &s->region->m;
     Expr *scale =
         fold(s, ops_call2(m, "multiply", s->args[0].affine->scale, s->args[1].affine->scale));
-    Attr attr = ops_attr_dtype(m, "dtype", int32_type);
-    Expr *zero = ops_call1(m, "zeros_like", scale);
-    zero = fold(s, ops_call(m, "cast", 1, &zero, 1, &attr));
+    Expr *zero = fold(s, ops_cast(m, ops_call1(m, "zeros_like", scale), int32_type));
     return affine_of(s, scale, zero, int32_type, axis);
 }
 

@@ -89,14 +89,6 @@ static bool are_alone(Phases *p)
     return true;
 }
 
-static bool is_static(const Type *t, uint32_t rank)
-{
-    bool known = t && t->n == rank;
-    for (uint32_t i = 0; i < rank && known; i++)
-        known = t->dims[i] > 0;
-    return known;
-}
-
 static const Row *row_of(const Op *op)
 {
     for (size_t i = 0; op && i < sizeof rows / sizeof *rows; i++)
@@ -132,7 +124,7 @@ static bool find_phases(const Call *call, Phases *p)
     /* Over one axis and over three both names are those of one order (stdlib/ops/conv.c). */
     bool as_out = str_is(kernel, p->row->out_first);
     p->out_first = as_out && axes == 2;
-    if (!is_static(x, rank) || !is_static(w, rank) || !is_static(out, rank) ||
+    if (!type_has_extents(x, rank) || !type_has_extents(w, rank) || !type_has_extents(out, rank) ||
         !str_is(layout, p->row->data) ||
         !str_is(ops_out_layout(a, "data_layout", "out_layout"), p->row->data) ||
         (!as_out && !str_is(kernel, p->row->in_first)) || attrs_int(a, "groups", 1) != 1 ||

@@ -34,8 +34,7 @@ Expr *qnn_call2(Lower *l, const char *op, Expr *x, Expr *y)
 
 Expr *qnn_cast(Lower *l, Expr *e, DType to)
 {
-    Attr attr = ops_attr_dtype(&l->m, "dtype", to);
-    return ops_call(&l->m, "cast", 1, &e, 1, &attr);
+    return ops_cast(&l->m, e, to);
 }
 
 static Attr attr_real(const char *key, double v)

@@ -49,12 +49,6 @@ static Attr attr_float(const char *key, double v)
     return (Attr){.key = key, .value = {.kind = ATTR_FLOAT, .f = v}};
 }
 
-static Expr *cast(const OpsMake *m, Expr *e, DType dtype)
-{
-    Attr attr = ops_attr_dtype(m, "dtype", dtype);
-    return ops_call(m, "cast", 1, &e, 1, &attr);
-}
-
 static Expr *clip(const OpsMake *m, Expr *e, double low, double high)
 {
     Attr attrs[2] = {attr_float("a_min", low), attr_float("a_max", high)};
@@ -494,7 +488,7 @@ static Expr *realised(Quantizer *q, Expr *data, double scale, DType dtype)
     if (!data)
         return NULL;
     Expr *e =
-        ops_call2(&q->m, "multiply", cast(&q->m, data, real), ops_constant(&q->m, real, scale));
+        ops_call2(&q->m, "multiply", ops_cast(&q->m, data, real), ops_constant(&q->m, real, scale));
     return note(q, e, (Known){.data = data, .scale = scale, .dtype = dtype});
 }
 
@@ -505,7 +499,7 @@ static const Known *integers(Quantizer *q, const Call *call, uint32_t i)
 
 static Expr *in_dtype(Quantizer *q, const Known *k, DType dtype)
 {
-    return dtype_eq(k->dtype, dtype) ? k->data : cast(&q->m, k->data, dtype);
+    return dtype_eq(k->dtype, dtype) ? k->data : ops_cast(&q->m, k->data, dtype);
 }
 
 static Expr *times(Quantizer *q, Expr *e, double factor)
@@ -531,7 +525,7 @@ static Expr *finer(Quantizer *q, Expr *e, double from, double to)
         return ops_call2(&q->m, "left_shift", e, ops_constant(&q->m, sums, shift));
     if (is_whole(factor))
         return ops_call2(&q->m, "multiply", e, ops_constant(&q->m, sums, factor));
-    return cast(&q->m, times(q, e, factor), sums);
+    return ops_cast(&q->m, times(q, e, factor), sums);
 }
 
 /* Integers of one scale as those of another, and no greater than a bound. */
@@ -543,8 +537,9 @@ static Expr *rescale(Quantizer *q, const Known *k, double to, double low, double
     if ((float)k->scale == (float)to)
         return clip(&q->m, e, low, high);
     if (!is_whole(shift)) {
-        e = times(q, cast(&q->m, e, (DType){DTYPE_CODE_INT, 64, 1}), (float)k->scale / (float)to);
-        return cast(&q->m, clip(&q->m, e, low, high), k->dtype);
+        e = times(q, ops_cast(&q->m, e, (DType){DTYPE_CODE_INT, 64, 1}),
+                  (float)k->scale / (float)to);
+        return ops_cast(&q->m, clip(&q->m, e, low, high), k->dtype);
     }
     if (shift > 0 && attrs_bool(q->run->params, "round_for_shift"))
         e = ops_call2(&q->m, "add", e, ops_constant(&q->m, sums, exp2(shift - 1)));
@@ -601,8 +596,8 @@ static Expr *unified(Quantizer *q, const Expr *old, const Known *k, DType dtype)
 {
     if (!dtype_eq(k->dtype, dtype) || !is_input(old))
         return in_dtype(q, k, dtype);
-    Expr *e = cast(&q->m, k->data, dtype_param(q, "dtype_input"));
-    return cast(&q->m, ops_call1(&q->m, "annotation.stop_fusion", e), dtype);
+    Expr *e = ops_cast(&q->m, k->data, dtype_param(q, "dtype_input"));
+    return ops_cast(&q->m, ops_call1(&q->m, "annotation.stop_fusion", e), dtype);
 }
 
 static Expr *realise_add(Quantizer *q, const Call *call)
@@ -644,7 +639,7 @@ static Expr *realise_halvings(Quantizer *q, const Known *x, const Constant *by)
     if (!shifts)
         return NULL;
     Value value = value_tensor(shifts);
-    Expr *by_these = cast(&q->m, expr_constant(q->m.arena, by->base.span, value), sums);
+    Expr *by_these = ops_cast(&q->m, expr_constant(q->m.arena, by->base.span, value), sums);
     value_release(value);
     return realised(q, ops_call2(&q->m, "left_shift", x->data, by_these), ldexp(x->scale, -most),
                     sums);
@@ -684,7 +679,7 @@ static Expr *realise_max(Quantizer *q, const Call *call)
     DType dtype = dtype_param(q, "dtype_input");
     if (!x)
         return NULL;
-    return realised(q, with_args(q, call, cast(&q->m, x->data, dtype), NULL), x->scale, dtype);
+    return realised(q, with_args(q, call, ops_cast(&q->m, x->data, dtype), NULL), x->scale, dtype);
 }
 
 static Expr *realise_mean(Quantizer *q, const Call *call)
@@ -698,7 +693,7 @@ static Expr *realise_hint(Quantizer *q, const Call *call)
 {
     const Known *x = integers(q, call, 0);
     DType dtype = attrs_dtype(call->attrs, "dtype");
-    return x ? realised(q, cast(&q->m, x->data, dtype), x->scale, dtype) : NULL;
+    return x ? realised(q, ops_cast(&q->m, x->data, dtype), x->scale, dtype) : NULL;
 }
 
 /* Of two, the finer scale; of another number, that of sums. */

@@ -42,12 +42,6 @@ static bool is_skipped(const Recast *r, int64_t layer)
     return false;
 }
 
-static Expr *cast_to(const OpsMake *m, Expr *e, DType to)
-{
-    Attr attr = ops_attr_dtype(m, "dtype", to);
-    return ops_call(m, "cast", 1, &e, 1, &attr);
-}
-
 static Expr *recast(Rewriter *rw, const Expr *old, Expr *now)
 {
     Recast *r = rw->data;
@@ -61,13 +55,13 @@ static Expr *recast(Rewriter *rw, const Expr *old, Expr *now)
     Expr **args = arena_copy(m.arena, call->args.at, call->args.n * sizeof *args);
     for (uint32_t i = 0; i < call->args.n; i++)
         if (expr_tensor_type(expr_as_call(old)->args.at[i]))
-            args[i] = cast_to(&m, args[i], to);
+            args[i] = ops_cast(&m, args[i], to);
     const Attrs *attrs = call->attrs;
     if (attrs_find(attrs, "out_dtype"))
         attrs = attrs_with(m.arena, attrs, "out_dtype",
                            ops_attr_dtype(&m, "", attrs_dtype(r->run->params, "out_dtype")).value);
     Expr *e = expr_call(m.arena, now->span, call->callee, call->args.n, args, attrs);
-    return cast_to(&m, e, t->dtype);
+    return ops_cast(&m, e, t->dtype);
 }
 
 static Function *recast_main(PassRun *run, const Def *def)

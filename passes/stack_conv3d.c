@@ -23,22 +23,14 @@ typedef struct Deep {
     int64_t step[AXES], dilation[AXES], before[AXES], after[AXES];
 } Deep;
 
-static bool is_known(const Type *t)
-{
-    bool known = t && t->n == RANK;
-    for (uint32_t i = 0; i < RANK && known; i++)
-        known = t->dims[i] > 0;
-    return known;
-}
-
 static bool find_deep(const Call *call, Deep *d)
 {
     const Attrs *a = call->attrs;
     d->x = expr_tensor_type(call->args.at[0]);
     d->w = expr_tensor_type(call->args.at[1]);
     d->out = expr_tensor_type(&call->base);
-    if (!is_known(d->x) || !is_known(d->w) || !is_known(d->out) ||
-        !str_is(attrs_string(a, "data_layout"), "NCDHW") ||
+    if (!type_has_extents(d->x, RANK) || !type_has_extents(d->w, RANK) ||
+        !type_has_extents(d->out, RANK) || !str_is(attrs_string(a, "data_layout"), "NCDHW") ||
         !str_is(ops_out_layout(a, "data_layout", "out_layout"), "NCDHW") ||
         !str_is(attrs_string(a, "kernel_layout"), "OIDHW") || attrs_int(a, "groups", 1) != 1 ||
         !dtype_is_float(d->x->dtype) || !dtype_eq(d->x->dtype, d->w->dtype) ||

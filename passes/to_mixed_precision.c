@@ -175,8 +175,7 @@ static Expr *cast_tensor(Rewriter *rw, Expr *e, DType to)
         if (dtype_eq(key->dtype, to))
             return key->e;
     OpsMake m = {rw->cx, &rw->module->arena, e->span};
-    Attr attr = ops_attr_dtype(&m, "dtype", to);
-    Expr *made = expr_type_ops(rw->cx, ops_call(&m, "cast", 1, &e, 1, &attr));
+    Expr *made = expr_type_ops(rw->cx, ops_cast(&m, e, to));
     if (made) {
         note_cast(x, e, to, made);
         note_cast(x, made, t->dtype, e);

@@ -112,3 +112,11 @@ const Type *expr_tensor_type(const Expr *e)
     const Type *t = e->type ? type_find(e->type) : NULL;
     return t && t->kind == TYPE_TENSOR ? t : NULL;
 }
+
+bool type_has_extents(const Type *t, uint32_t rank)
+{
+    bool known = t && t->n == rank;
+    for (uint32_t i = 0; i < rank && known; i++)
+        known = t->dims[i] > 0;
+    return known;
+}

@@ -33,12 +33,6 @@ static bool is_half(const Type *t)
 
 static const DType wide = {DTYPE_CODE_FLOAT, 32, 1};
 
-static Expr *cast_to(const OpsMake *m, Expr *x, DType dtype)
-{
-    Attr attr = ops_attr_dtype(m, "dtype", dtype);
-    return ops_call(m, "cast", 1, &x, 1, &attr);
-}
-
 /* The operands as float32; false where one of them is not of 16 bits. */
 static bool widen_all(const OpsMake *m, const ExprList *from, Expr **to)
 {
@@ -46,7 +40,7 @@ static bool widen_all(const OpsMake *m, const ExprList *from, Expr **to)
         if (!is_half(expr_tensor_type(from->at[i])))
             return false;
     for (uint32_t i = 0; i < from->n; i++)
-        to[i] = cast_to(m, from->at[i], wide);
+        to[i] = ops_cast(m, from->at[i], wide);
     return true;
 }
 
@@ -81,7 +75,7 @@ static Expr *widen(Rewriter *rw, const Expr *old, Expr *now)
         y = expr_call_op(m.arena, m.span, op, 1, &all, call->attrs);
     }
     if (!dtype_eq(out->dtype, wide))
-        y = cast_to(&m, y, out->dtype);
+        y = ops_cast(&m, y, out->dtype);
     return y ? expr_type_ops(rw->cx, y) : now;
 }
 

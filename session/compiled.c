@@ -376,6 +376,11 @@ static void take_functions(Reading *r, Content *c, Opened *out)
     }
 }
 
+size_t compiled_size(const void *code)
+{
+    return ((const Head *)code)->size;
+}
+
 bool compiled_open(RelaySession *s, const char *code, size_t size, Opened *out)
 {
     const Head *head = (const Head *)(const void *)code;

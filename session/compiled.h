@@ -23,6 +23,8 @@ typedef struct Opened {
     const Def **functions; /* in the order in which they were written; they lie in the module */
 } Opened;
 
+/* Bytes of what was written, which is all there. */
+size_t compiled_size(const void *code);
 /* Opens what was written, which begins at a multiple of COMPILED_ALIGN and stays as long as the process. False after a diagnostic. */
 bool compiled_open(RelaySession *s, const char *code, size_t size, Opened *out);
 /* Nothing that came of its calls is there any more. */

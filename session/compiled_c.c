@@ -443,9 +443,7 @@ static void run_call(void *data)
     Library *l = c->library;
     RelaySession *s = l->session;
     session_begin(s, (RelaySink){note_error, NULL});
-    uint64_t size;
-    memcpy(&size, l->code + 16, sizeof size);
-    if (l->opened.interface || compiled_open(s, l->code, size, &l->opened)) {
+    if (l->opened.interface || compiled_open(s, l->code, compiled_size(l->code), &l->opened)) {
         if (c->function < l->opened.n)
             call_function(c, l->opened.functions[c->function]);
         else

@@ -335,8 +335,9 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v);
 /* `%x: int32 = 3`; of a large tensor its statistics. */
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */
-void display_code(RelaySession *s, CodeLanguage language, const Buf *text);
 void display_program(RelaySession *s, const char *title, const Buf *text);
+/* The same of what a program becomes. */
+void display_code(RelaySession *s, CodeLanguage language, const Buf *text);
 /* A matrix or a stack of them as pictures; false after a diagnostic. */
 bool display_image(RelaySession *s, Value v, Span span);
 /* Code points, a vector or a list of integers, as text; false after a diagnostic. */

@@ -217,6 +217,12 @@ Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y)
     return ops_call(m, op, 2, args, 0, NULL);
 }
 
+Expr *ops_cast(const OpsMake *m, Expr *x, DType to)
+{
+    Attr attr = ops_attr_dtype(m, "dtype", to);
+    return ops_call(m, "cast", 1, &x, 1, &attr);
+}
+
 Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
                     const int64_t *v)
 {

@@ -255,6 +255,8 @@ Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, 
                const Attr *attrs);
 Expr *ops_call1(const OpsMake *m, const char *op, Expr *x);
 Expr *ops_call2(const OpsMake *m, const char *op, Expr *x, Expr *y);
+/* `cast(x, dtype=…)`. */
+Expr *ops_cast(const OpsMake *m, Expr *x, DType to);
 /* The same with one attribute, a list of numbers. */
 Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
                     const int64_t *v);
