@@ -1,9 +1,9 @@
 #include "base/memory.h"
 
+#include "base/guard.h"
 #include "base/limit.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -264,31 +264,18 @@ void memory_free(void *p)
 
 /* ---- what must be had -------------------------------------------------------------------------- */
 
-typedef struct Guard {
-    struct Guard *outer;
-    jmp_buf at;
-    bool patient;
-} Guard;
-
-static _Thread_local Guard *innermost;
-
 bool memory_guard(void (*work)(void *data), void *data)
 {
-    Guard g = {.outer = innermost, .patient = memory_patient(false)};
-    innermost = &g;
-    bool whole = _setjmp(g.at) == 0;
-    if (whole)
-        work(data);
-    innermost = g.outer;
-    memory_patient(g.patient);
+    bool was = memory_patient(false);
+    bool whole = guard_call(GUARD_MEMORY, work, data) == 0;
+    memory_patient(was);
     return whole;
 }
 
 _Noreturn void memory_gone(void)
 {
     memory_refused();
-    if (innermost)
-        _longjmp(innermost->at, 1);
+    guard_leave(GUARD_MEMORY, 1);
     end();
 }
 

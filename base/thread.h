@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Signals are for the thread that knows what to do with them: this one takes none. False when there is no thread. */
+/* Signals are for the thread that knows what to do with them: this one takes none but those of
+ * its own faults (base/guard.h). False when there is no thread. */
 bool thread_begin(pthread_t *thread, void *(*body)(void *data), void *data);
 
 #endif

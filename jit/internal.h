@@ -298,9 +298,11 @@ bool code_finish(Unit *u, Code *code);
 void code_drop_objects(Code *code);
 /* A new name for something in a module. */
 const char *orc_name(Jit *jit, Arena *arena, const char *hint);
-/* The module as assembly or object, by this machine; NULL: for this processor. */
-bool orc_emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
-              Buf *out);
+/* The generator's module as assembly or object, by this machine; NULL: for this processor. False after a diagnostic, also where LLVM dies
+ * of it. */
+bool orc_emit(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType kind, Buf *out);
+/* Runs LLVM's passes over the module, as `opt -passes` would; likewise. */
+bool orc_improve(Gen *g, LLVMTargetMachineRef machine, const char *passes);
 
 /* ---- keep.c: units in files ----------------------------------------------------------------------------------------- */
 
@@ -505,6 +507,7 @@ struct Gen {
     struct DeviceCode *device_code; /* that its runs call; NULL: no code calls them */
     bool control; /* functions of the program, no kernels: LLVM may improve them */
     bool failed; /* `why` says it, or a diagnostic was reported */
+    bool left; /* LLVM died of one of its modules: they stay as they are, for good */
 };
 
 /* An empty module in a context of its own, even where it has failed; and its end. */

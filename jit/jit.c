@@ -126,7 +126,7 @@ static bool print_code(Gen *g, const TextWanted *w)
         buf_str(text, printed);
         LLVMDisposeMessage(printed);
     } else {
-        ok = orc_emit(g->jit, NULL, g->m, LLVMAssemblyFile, text);
+        ok = orc_emit(g, NULL, LLVMAssemblyFile, text);
     }
     if (ok && g->origins)
         origins_read(g, w->kind, &own, w->out);
@@ -140,7 +140,7 @@ static bool print_module(Gen *g, void *data)
     if (w->kind == JIT_TEXT_LLVM || w->kind == JIT_TEXT_ASM)
         return print_code(g, w);
     if (w->kind == JIT_TEXT_OBJECT)
-        return orc_emit(g->jit, NULL, g->m, LLVMObjectFile, w->out);
+        return orc_emit(g, NULL, LLVMObjectFile, w->out);
     if (w->kind == JIT_TEXT_PTX)
         return record_text(g->ptx, w->out);
     return true;

@@ -2,6 +2,7 @@
  *
  * LLVM is a plug-in of its own, behind that of the JIT: code that another process made is run without it. Its functions are found when
  * they are first called, so `orc_open` comes before any of them. */
+#include "base/guard.h"
 #include "base/limit.h"
 #include "base/memory.h"
 #include "base/plugin.h"
@@ -13,6 +14,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -25,7 +27,9 @@
 
 static bool refused(Jit *jit, const char *why)
 {
-    diag_error(jit->cx->diags, E0702_LLVM, (Span){0}, "LLVM refused while making code: %s", why);
+    Diag *d = diag_error(jit->cx->diags, E0702_LLVM, (Span){0},
+                         "LLVM refused while making code: %s", why);
+    diag_help(d, "the evaluator runs the program without it: `--exec interp`, `:engine interp`");
     return false;
 }
 
@@ -91,6 +95,18 @@ static void limit_features(char *features)
                 *at = '-';
 }
 
+/* With what LLVM gives up by itself. */
+#define GIVEN_UP (-1)
+
+static _Thread_local const char *last_words;
+
+/* Returning would end the process. */
+static void on_giving_up(const char *reason)
+{
+    last_words = memory_text(reason, strnlen(reason, 200));
+    guard_leave(GUARD_DEATH, GIVEN_UP);
+}
+
 static bool find_target(Jit *jit)
 {
     Orc *o = &jit->orc;
@@ -99,6 +115,7 @@ static bool find_target(Jit *jit)
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
+    LLVMInstallFatalErrorHandler(on_giving_up);
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();
     o->features = LLVMGetHostCPUFeatures();
@@ -168,58 +185,131 @@ const char *orc_name(Jit *jit, Arena *arena, const char *hint)
     return arena_copy_text(arena, text, (size_t)n);
 }
 
+/* ---- LLVM at work on a module ---------------------------------------------------------------------------------------------
+ *
+ * Where LLVM dies of what it works on, the work is left and the program goes on without that code (base/guard.h). What LLVM had in hand
+ * stays as it is, and is never looked at again: the module, its context and the machine. All else that it has, no two modules share. */
+
+typedef struct Work {
+    LLVMTargetMachineRef machine;
+    LLVMModuleRef m;
+    const char *passes; /* that change the module; NULL: it becomes code */
+    LLVMCodeGenFileType kind;
+    LLVMMemoryBufferRef out;
+    Buf *why; /* it is not done */
+    bool errors, done, died;
+} Work;
+
 /* An object that was made in spite of errors in it is none. */
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *data)
 {
     if (LLVMGetDiagInfoSeverity(info) == LLVMDSError)
-        *(bool *)data = true;
+        ((Work *)data)->errors = true;
 }
 
-/* Any thread may ask; what goes wrong is said in `why`. */
-static bool emit(LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
-                 LLVMMemoryBufferRef *out, Buf *why)
+static void run_passes(Work *w)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(w->m, w->passes, w->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    w->done = !error;
+    if (!error)
+        return;
+    char *text = LLVMGetErrorMessage(error);
+    buf_str(w->why, text);
+    LLVMDisposeErrorMessage(text);
+}
+
+static bool is_malformed(Work *w)
+{
+#ifndef NDEBUG
+    char *text = NULL;
+    bool malformed = LLVMVerifyModule(w->m, LLVMReturnStatusAction, &text);
+    char *ir = malformed ? LLVMPrintModuleToString(w->m) : NULL;
+    if (malformed)
+        buf_printf(w->why, "a malformed module: %s\n%s", text, ir);
+    LLVMDisposeMessage(ir);
+    LLVMDisposeMessage(text);
+    return malformed;
+#else
+    (void)w;
+    return false;
+#endif
+}
+
+static void run_emitter(Work *w)
 {
     char *text = NULL;
-#ifndef NDEBUG
-    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &text)) {
-        char *ir = LLVMPrintModuleToString(m);
-        buf_printf(why, "a malformed module: %s\n%s", text, ir);
-        LLVMDisposeMessage(ir);
+    if (is_malformed(w))
+        return;
+    LLVMContextSetDiagnosticHandler(LLVMGetModuleContext(w->m), on_diagnostic, w);
+    if (LLVMTargetMachineEmitToMemoryBuffer(w->machine, w->m, w->kind, &text, &w->out)) {
+        buf_str(w->why, text ? text : "");
         LLVMDisposeMessage(text);
-        return false;
+    } else if (w->errors) {
+        buf_str(w->why, "there were errors");
+        LLVMDisposeMemoryBuffer(w->out);
+    } else {
+        w->done = true;
     }
-    LLVMDisposeMessage(text);
-    text = NULL;
-#endif
-    bool failed = false;
-    LLVMContextSetDiagnosticHandler(LLVMGetModuleContext(m), on_diagnostic, &failed);
-    if (LLVMTargetMachineEmitToMemoryBuffer(machine, m, kind, &text, out)) {
-        buf_str(why, text ? text : "");
-        LLVMDisposeMessage(text);
-        return false;
-    }
-    if (failed) {
-        buf_str(why, "there were errors");
-        LLVMDisposeMemoryBuffer(*out);
-    }
-    return !failed;
 }
 
-bool orc_emit(Jit *jit, LLVMTargetMachineRef machine, LLVMModuleRef m, LLVMCodeGenFileType kind,
-              Buf *out)
+static void work(void *data)
 {
-    LLVMMemoryBufferRef buffer;
-    Buf why = {0};
-    LLVMTargetMachineRef own = machine ? NULL : machine_take(&jit->orc, MACHINE_GOOD);
-    bool ok = emit(own ? own : machine, m, kind, &buffer, &why) || refused(jit, buf_text(&why));
-    if (own)
-        machine_give_back(&jit->orc, MACHINE_GOOD, own);
-    if (ok) {
-        buf_bytes(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-        LLVMDisposeMemoryBuffer(buffer);
+    Work *w = data;
+    if (w->passes)
+        run_passes(w);
+    else
+        run_emitter(w);
+}
+
+/* Any thread may ask. */
+static bool work_run(Work *w)
+{
+    int with = guard_death(work, w);
+    if (with == GIVEN_UP) {
+        buf_printf(w->why, "it gave up: %s", last_words ? last_words : "no memory is left");
+        memory_free((char *)(uintptr_t)last_words);
+        last_words = NULL;
+    } else if (with) {
+        buf_printf(w->why, "it died of %s", guard_signal_words(with));
     }
+    w->died = with != 0;
+    return w->done;
+}
+
+/* The same, where there is a generator to tell, with a machine of its own where none is given. */
+static bool work_for(Gen *g, Work *w)
+{
+    Orc *o = &g->jit->orc;
+    Buf why = {0};
+    bool own = !w->machine;
+    if (own)
+        w->machine = machine_take(o, MACHINE_GOOD);
+    w->m = g->m;
+    w->why = &why;
+    bool ok = work_run(w) || refused(g->jit, buf_text(&why));
+    g->left |= w->died;
+    if (own && !w->died)
+        machine_give_back(o, MACHINE_GOOD, w->machine);
     buf_deinit(&why);
     return ok;
+}
+
+bool orc_improve(Gen *g, LLVMTargetMachineRef machine, const char *passes)
+{
+    Work w = {.machine = machine, .passes = passes};
+    return work_for(g, &w);
+}
+
+bool orc_emit(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType kind, Buf *out)
+{
+    Work w = {.machine = machine, .kind = kind};
+    if (!work_for(g, &w))
+        return false;
+    buf_bytes(out, LLVMGetBufferStart(w.out), LLVMGetBufferSize(w.out));
+    LLVMDisposeMemoryBuffer(w.out);
+    return true;
 }
 
 /* ---- modules on several threads ------------------------------------------------------------------------------------- */
@@ -250,24 +340,35 @@ struct Job {
     Buf why;
     bool beside; /* of all work of the session: no limit of what runs now ends it */
     bool ok;
+    bool left; /* LLVM died of it */
 };
+
+/* On a machine that is free. */
+static bool job_work(Job *job, MachineKind kind, Work *w)
+{
+    Orc *o = &job->in.g->jit->orc;
+    w->machine = machine_take(o, kind);
+    w->m = job->in.m;
+    w->why = &job->why;
+    work_run(w);
+    job->left |= w->died;
+    if (!w->died)
+        machine_give_back(o, kind, w->machine);
+    return w->done;
+}
 
 static bool make_object(Job *job, MachineKind kind)
 {
-    Orc *o = &job->in.g->jit->orc;
-    LLVMMemoryBufferRef object;
-    LLVMTargetMachineRef machine = machine_take(o, kind);
-    bool ok = emit(machine, job->in.m, LLVMObjectFile, &object, &job->why);
-    machine_give_back(o, kind, machine);
-    if (!ok)
+    Work w = {.kind = LLVMObjectFile};
+    if (!job_work(job, kind, &w))
         return false;
-    size_t n = LLVMGetBufferSize(object);
+    size_t n = LLVMGetBufferSize(w.out);
     char *copy = memory_aligned(16, (n + 15) & ~(size_t)15);
     if (copy) {
-        memcpy(copy, LLVMGetBufferStart(object), n);
+        memcpy(copy, LLVMGetBufferStart(w.out), n);
         job->object = (Str){copy, n};
     }
-    LLVMDisposeMemoryBuffer(object);
+    LLVMDisposeMemoryBuffer(w.out);
     return copy != NULL;
 }
 
@@ -288,18 +389,8 @@ bool orc_is_plain(const Gen *g)
 
 static bool improve(Job *job)
 {
-    Orc *o = &job->in.g->jit->orc;
-    LLVMTargetMachineRef machine = machine_take(o, MACHINE_GOOD);
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(job->in.m, PASSES, machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    machine_give_back(o, MACHINE_GOOD, machine);
-    if (!error)
-        return true;
-    char *text = LLVMGetErrorMessage(error);
-    buf_str(&job->why, text);
-    LLVMDisposeErrorMessage(text);
-    return false;
+    Work w = {.passes = PASSES};
+    return job_work(job, MACHINE_GOOD, &w);
 }
 
 static void do_job(void *data)
@@ -470,6 +561,7 @@ bool orc_wait(OrcWork *w)
 static bool end_job(Jit *jit, Job *job)
 {
     Gen *g = job->in.g;
+    g->left |= job->left;
     if (job->object.ptr)
         vec_push(&g->out->objects, g->arena, job->object);
     if (!job->ok && !limit_hit(&jit->cx->limits))
@@ -513,7 +605,9 @@ void orc_drop(OrcWork **work)
         return;
     end_giving(w, true);
     end_threads(w);
-    for (Job *job = w->first; job; job = job->next)
+    for (Job *job = w->first; job; job = job->next) {
+        job->in.g->left |= job->left;
         memory_free((char *)(uintptr_t)job->object.ptr);
+    }
     work_free(w);
 }

@@ -59,8 +59,10 @@ void gen_turn(Gen *g)
     gen_open(g, g->unit->name->text);
 }
 
-static void dispose(LLVMModuleRef m)
+static void dispose(const Gen *g, LLVMModuleRef m)
 {
+    if (g->left)
+        return;
     LLVMContextRef c = LLVMGetModuleContext(m);
     LLVMDisposeModule(m);
     LLVMContextDispose(c);
@@ -69,10 +71,10 @@ static void dispose(LLVMModuleRef m)
 void gen_close(Gen *g)
 {
     for (size_t i = 0; i < g->full.n; i++)
-        dispose(g->full.at[i].m);
+        dispose(g, g->full.at[i].m);
     if (g->c) {
         LLVMDisposeBuilder(g->b);
-        dispose(g->m);
+        dispose(g, g->m);
     }
     ptrmap_deinit(&g->abi);
     for (size_t i = 0; i < DROP_LEVELS; i++)
@@ -138,7 +140,7 @@ bool gen_empty(Gen *g)
     give_full(g);
     bool ok = orc_finish(&g->work);
     while (g->full.n > 0)
-        dispose(vec_pop(&g->full).m);
+        dispose(g, vec_pop(&g->full).m);
     return ok || !(g->failed = true);
 }
 

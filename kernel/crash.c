@@ -2,6 +2,7 @@
 #include "kernel/crash.h"
 
 #include "base/file.h"
+#include "base/guard.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,16 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const struct {
-    int number;
-    const char *what;
-} signals[] = {
-    {SIGSEGV, "a place in memory that is not there (SIGSEGV)"},
-    {SIGBUS, "a place in memory that cannot be had (SIGBUS)"},
-    {SIGILL, "an instruction that this processor does not know (SIGILL)"},
-    {SIGFPE, "an arithmetic fault of the processor (SIGFPE)"},
-};
 
 /* A signal handler may read nothing but these. */
 static char *path;
@@ -44,10 +35,7 @@ static void report(int fd, const char *what)
 
 static void on_crash(int number)
 {
-    const char *what = "";
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (signals[i].number == number)
-            what = signals[i].what;
+    const char *what = guard_signal_words(number);
     report(log_fd, what);
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd >= 0)
@@ -64,11 +52,11 @@ void crash_watch(const char *connection_file, int log, Buf *left)
     running[0] = '\0';
     if (path && access(path, F_OK) == 0 && file_load(path, left))
         unlink(path);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    for (size_t i = 0; guard_signal(i); i++) {
         struct sigaction before,
             ours = {.sa_handler = on_crash, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
-        if (sigaction(signals[i].number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            sigaction(signals[i].number, &ours, NULL);
+        if (sigaction(guard_signal(i), NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(guard_signal(i), &ours, NULL);
     }
 }
 

@@ -6,9 +6,7 @@
 #include "sched/memory.h"
 #include "te/walk.h"
 
-#include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -476,27 +474,12 @@ DeviceProgram *const *ptx_runs(const Ptx *ptx, size_t *n)
     return ptx->runs.at;
 }
 
-/* Kernels call nothing: what they share is put in its place. */
-static bool put_in_place(Ptx *ptx)
-{
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(ptx->gen.m, "always-inline", ptx->machine, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (!error)
-        return true;
-    char *text = LLVMGetErrorMessage(error);
-    gen_refuse(ptx->outer, "%s", text);
-    LLVMDisposeErrorMessage(text);
-    return false;
-}
-
 bool ptx_text(Ptx *ptx, Buf *out)
 {
     size_t from = out->n;
-    if (ptx->kernels > 0 && !put_in_place(ptx))
-        return false;
-    if (ptx->kernels > 0 &&
-        !orc_emit(ptx->gen.jit, ptx->machine, ptx->gen.m, LLVMAssemblyFile, out))
+    /* Kernels call nothing: what they share is put in its place. */
+    if (ptx->kernels > 0 && (!orc_improve(&ptx->gen, ptx->machine, "always-inline") ||
+                             !orc_emit(&ptx->gen, ptx->machine, LLVMAssemblyFile, out)))
         return false;
     const char *text = arena_copy_text(ptx->gen.arena, buf_text(out) + from, out->n - from);
     for (size_t i = 0; i < ptx->runs.n; i++) {

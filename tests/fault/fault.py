@@ -1,11 +1,11 @@
-"""No failure looks like success: memory, a write or a read is refused at each place where the program asks for it.
+"""No failure looks like success: memory, a write or a read is refused at each place where the program asks for it, and LLVM dies there.
 
-    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--only NAME] [--kind memory|file|read] [--how once|burst|onward] [--at N]
+    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--only NAME] [--kind memory|file|read|death] [--how once|burst|onward] [--at N]
 
 Each scenario is a command with the files that it works on. Its points are the distinct call stacks that ask for memory, write to a
 file or read one (fault.c). The command runs for each point with that call refused, with a burst of calls from it on, and with all
-later ones. It must then give what it gives otherwise, or say what went wrong and end with 3 (memory) or 2 (a file): no signal, no
-hang; what it printed is a beginning of what it prints otherwise; each file is what it was or what it should be, and no other file is
+later ones. It must then give what it gives otherwise, or say what went wrong and end with 3 (memory), 2 (a file) or 1 (code that LLVM
+died of): no signal, no hang; what it printed is a beginning of what it prints otherwise; each file is what it was or what it should be, and no other file is
 left. A session whose cells come one by one may leave out the results of some, and its last cell must be right when memory is back.
 `--sample N` takes N points of each scenario, spread over all of them; tests/fault/kernel.py does the same to a Jupyter kernel."""
 import argparse
@@ -21,6 +21,7 @@ import tempfile
 import zipfile
 
 SECONDS = 20
+KINDS = ["memory", "file", "read", "death"]
 
 PROGRAM = """#[version = "0.0.5"]
 type Chain[A] { Link(A, Chain[A]), End, }
@@ -41,6 +42,10 @@ def @main() {
   (@total(Link(1, Link(%g, End))), %b, sum(%b, axis=[0]), sort(%x, axis=0), ref_read(%c))
 }
 """
+# Enough for several threads.
+LARGE = '#[version = "0.0.5"]\ndef @main() {\n  let %x = reshape(arange(0f, 720f, 1f), newshape=[720, 1]);\n'
+LARGE += "".join(f"  let %a{n} = nn.softmax(tanh(reshape(%x, newshape=[{n}, {720 // n}])) * {n}f, axis=0);\n" for n in (2, 3, 4, 5, 6, 8, 9, 10, 12, 15))
+LARGE += "  (" + ", ".join(f"sum(%a{n} * %a{n})" for n in (2, 3, 4, 5, 6, 8, 9, 10, 12, 15)) + ")\n}\n"
 # Laid out as nobody would, so that `fmt -i` has something to do.
 LOOSE = PROGRAM.replace(";\n", " ;\n\n").replace("def", "\n def")
 BEGINNING = """let %x = arange(0, 4, 1)
@@ -90,8 +95,8 @@ def params(name, data):
 class Scenario:
     """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input."""
 
-    def __init__(self, name, words, files, status=0, cells=None):
-        self.name, self.words, self.status, self.cells = name, words, status, cells
+    def __init__(self, name, words, files, status=0, cells=None, kinds=None):
+        self.name, self.words, self.status, self.cells, self.kinds = name, words, status, cells, kinds or KINDS
         self.files = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
 
 
@@ -109,6 +114,7 @@ SCENARIOS = [
     Scenario("opt-many", ["opt", "-p", "PartialEvaluate,ToCPS,ToGraphNormalForm,LambdaLift", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("run-interp", ["run", "--exec", "interp", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("run-jit", ["run", "--exec", "jit", "a.rly"], {"a.rly": PROGRAM}),
+    Scenario("run-large", ["run", "--exec", "jit", "a.rly"], {"a.rly": LARGE}, kinds=["death"]),
     Scenario("run-out", ["run", "--exec", "interp", "--out", "o.npz", "a.rly"], {"a.rly": ARRAYS, "o.npz": "old\n"}),
     Scenario("args", ["run", "--exec", "interp", "--args", "x.json", "a.rly"], {"a.rly": TAKES, "x.json": f"[{TENSOR}, {TENSOR}]"}),
     Scenario("npz", ["run", "--exec", "interp", "--params", "w.npz", "--arg", "x=x.npy", "a.rly"],
@@ -190,7 +196,7 @@ def printed_wrong(scenario, kind, way, usual, got):
     if not is_part(lines, whole):
         return "what was printed is wrong"
     # What cannot begin, or cannot say anything, need not go on.
-    must_live = kind == "memory" and way != "onward" and (lines or "relay: " not in got.err)
+    must_live = kind in ("memory", "death") and way != "onward" and (lines or "relay: " not in got.err)
     return "the session is dead" if must_live and lines[-1:] != whole[-1:] else ""
 
 
@@ -205,7 +211,7 @@ def verdict(scenario, kind, way, usual, got):
         return f"signal {-got.status}"
     if got.status == usual.status and (got.out != usual.out or got.files != usual.files):
         return f"wrong success: status {got.status}, and what it gives is wrong"
-    if got.status != usual.status and got.status not in ((3, 2) if kind == "memory" else (2, 3)):
+    if got.status != usual.status and got.status not in ((1,) if kind == "death" else (3, 2)):
         return f"status {got.status}"
     if got.status != usual.status and ("error" not in got.err and "relay: " not in got.err):
         return f"status {got.status}, and nothing is said"
@@ -228,7 +234,7 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, default=None)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--only", action="append")
-    parser.add_argument("--kind", choices=["memory", "file", "read"])
+    parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--how", choices=WAYS)
     parser.add_argument("--at", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -239,15 +245,18 @@ def main():
     total = collections.Counter()
     for scenario in SCENARIOS:
         scenario.files = {n: graph if t is None else t for n, t in scenario.files.items()}
-        for kind in ("memory", "file", "read"):
+        for kind in scenario.kinds:
             if (args.only and scenario.name not in args.only) or (args.kind and kind != args.kind):
                 continue
             usual = runner.run(scenario, kind)
             if usual.status != scenario.status:
                 print(f"{scenario.name}: status {usual.status}\n{usual.err}")
                 return 1
+            if kind == "death" and not usual.points:
+                continue  # nothing is compiled
             points = [args.at] if args.at else points_of(usual.points, args.sample)
-            jobs = [(at, way) for at in points for way in WAYS if way == (args.how or way)]
+            ways = [way for way in WAYS if way == (args.how or way) and not (kind == "death" and way == "burst")]
+            jobs = [(at, way) for at in points for way in ways]
             wrong = 0
             with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
                 results = pool.map(lambda j: runner.run(scenario, kind, *j), jobs)
