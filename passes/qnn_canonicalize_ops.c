@@ -469,6 +469,14 @@ static Expr *lower_dense(Lower *l)
                        qnn_zeros_product(l, zx, zw, t->dims[1]));
 }
 
+/* Whether the elements without the zero point are numbers of 16 bits, whatever they are. */
+static bool fits_half(const Lower *l, uint32_t i, uint32_t zero)
+{
+    double z;
+    return qnn_tensor_of(l->args[i])->dtype.bits == 8 && qnn_constant_number(l->args[zero], &z) &&
+           z >= UINT8_MAX - INT16_MAX && z <= INT8_MIN - INT16_MIN;
+}
+
 /* Zero points are taken off before; where there are none, the integers go in as they are. */
 Expr *qnn_lower_product(Lower *l)
 {
@@ -479,9 +487,10 @@ Expr *qnn_lower_product(Lower *l)
     const Type *x = qnn_tensor_of(l->args[0]), *w = qnn_tensor_of(l->args[1]);
     bool plain = qnn_tensor_of(l->args[2]) && qnn_tensor_of(l->args[2])->n == 0 && x && w &&
                  qnn_tensor_of(l->args[3]) && qnn_tensor_of(l->args[3])->n == 0;
-    return plain
-               ? qnn_product(l, shifted(l, 0, 2, -1, int16_type), shifted(l, 1, 3, -1, int16_type))
-               : NULL;
+    if (!plain)
+        return NULL;
+    DType to = fits_half(l, 0, 2) && fits_half(l, 1, 3) ? int16_type : qnn_int32;
+    return qnn_product(l, shifted(l, 0, 2, -1, to), shifted(l, 1, 3, -1, to));
 }
 
 static Expr *lower_batch_matmul(Lower *l)
