@@ -21,6 +21,10 @@ typedef struct Examiner {
     bool passed; /* what is examined went through a pass */
     bool metadata; /* its text has some */
     bool narrow; /* it has floats of 16 bits, which code may keep in more where it fuses */
+    bool differs; /* the property that failed is a value's */
+    bool
+        exact; /* what is compared is computed so: other orders may give other values (docs/language.md) */
+    size_t exactly; /* programs that were compared so */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
     size_t went; /* pipelines that programs went through */
     Buf what; /* about the property that failed */

@@ -170,7 +170,7 @@ static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, 
 }
 
 typedef struct Totals {
-    long failed, valued, compiled, lost, went, mistaken, metadata;
+    long failed, valued, compiled, lost, went, exactly, mistaken, metadata;
 } Totals;
 
 static const char *examine_as_cells(Examiner *x, Module *m, const Options *o, uint64_t seed,
@@ -207,6 +207,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     if (o->cells && o->show)
         printf("seed %llu: %s", (unsigned long long)seed, buf_text(&x.what));
     totals->lost += (long)x.lost;
+    totals->exactly += (long)x.exactly;
     totals->went += (long)x.went;
     totals->valued += x.valued;
     totals->metadata += x.metadata;
@@ -261,10 +262,11 @@ int main(int argc, char **argv)
                ((const Op *)stats.negative.entries[i].key)->name);
     if (o.stats)
         stats_print(&stats);
-    printf("%zu programs, %ld with a value, %ld compiled, %ld went through pipelines, %ld texts "
-           "lost an annotation, %ld mistakes, %ld with metadata, %ld failed\n",
-           stats.programs, totals.valued, totals.compiled, totals.went, totals.lost,
-           totals.mistaken, totals.metadata, totals.failed);
+    printf(
+        "%zu programs, %ld with a value, %ld compiled, %ld went through pipelines, %ld texts "
+        "lost an annotation, %ld compared exactly, %ld mistakes, %ld with metadata, %ld failed\n",
+        stats.programs, totals.valued, totals.compiled, totals.went, totals.lost, totals.exactly,
+        totals.mistaken, totals.metadata, totals.failed);
     stats_deinit(&stats);
     return totals.failed > 0;
 }
