@@ -1,5 +1,6 @@
 #include "session/compiled.h"
 
+#include "base/digest.h"
 #include "ir/content.h"
 #include "ir/print.h"
 #include "session/optimise.h"
@@ -10,9 +11,19 @@ typedef struct Head {
     char what[16];
     uint64_t size; /* of all */
     uint64_t words; /* bytes of them behind the head */
+    uint64_t check[2]; /* of the sizes and the words; code has its own */
 } Head;
 
 static const char what_it_is[16] = "relay compiled\n";
+
+static void check_words(const Head *head, const char *words, uint64_t out[2])
+{
+    Digest d;
+    digest_begin(&d);
+    digest_word(&d, head->size);
+    digest_add(&d, words, head->words);
+    digest_end(&d, out);
+}
 
 /* ---- the interface ----------------------------------------------------------------------------------------------------------- */
 
@@ -240,8 +251,10 @@ bool compiled_write(RelaySession *s, Module *m, size_t n, const Def *const *defs
         }
         head.size = out->n;
         memcpy(head.what, what_it_is, sizeof head.what);
-        if (!out->failed)
+        if (!out->failed) {
+            check_words(&head, out->at + sizeof head, head.check);
             memcpy(out->at, &head, sizeof head);
+        }
         out->failed |= interface.failed;
     }
     if (out->failed)
@@ -255,7 +268,7 @@ bool compiled_write(RelaySession *s, Module *m, size_t n, const Def *const *defs
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------------- */
 
-/* Nobody else is believed to have made it; but it may be cut short. */
+/* Its digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
 typedef struct Reading {
     RelaySession *s;
     const char *at, *end; /* of the words */
@@ -376,6 +389,13 @@ static void take_functions(Reading *r, Content *c, Opened *out)
     }
 }
 
+static bool is_whole(const Head *head)
+{
+    uint64_t check[2];
+    check_words(head, (const char *)(head + 1), check);
+    return !memcmp(check, head->check, sizeof check);
+}
+
 size_t compiled_size(const void *code)
 {
     return ((const Head *)code)->size;
@@ -390,7 +410,8 @@ bool compiled_open(RelaySession *s, const char *code, size_t size, Opened *out)
         return damaged(s);
     Reading r = {.s = s, .at = code + sizeof *head, .end = code + sizeof *head + head->words};
     r.code = (Str){r.end, (size_t)(head->size - sizeof *head - head->words)};
-    if (!suits_this(&r))
+    /* Of a file of another build nothing more is known. */
+    if (!suits_this(&r) || (!is_whole(head) && !damaged(s)))
         return false;
     Str text = take_text(&r);
     Module *m = out->interface = load_program(s, "the interface", text.ptr, text.len, true);

@@ -363,7 +363,7 @@ class Compiled(unittest.TestCase):
     # ---- what cannot be
 
     def test_other_files(self):
-        """Files are replaced as a whole, and may be run; those that are damaged or of another build say so."""
+        """Files are replaced as a whole, and may be run; those that are damaged, cut short or of another build say so."""
         self.write("program", "older")
         self.relay("compile", "program.rly", "--emit", "exe", "--entry", "divide", "-o", "program")
         self.assertTrue(os.access(self.at("program"), os.X_OK))
@@ -376,6 +376,8 @@ class Compiled(unittest.TestCase):
         damages = [(begin + build.start(1), "another build"), (begin + 16, "damaged"), (begin + 24, "damaged")]
         code = whole.index(b"relay code 1\n", begin)
         damages += [(at, "damaged") for at in range(code, end - 64, (end - code) // 20) if at < end - 200]
+        words = whole.index(b'#[version = "0.0.5"]', begin)
+        damages += [(at, "damaged") for at in range(words, code - 64, (code - words) // 20)]
         self.write("args.json", '[{"dtype": "int32", "shape": [], "data": [7]}, {"dtype": "int32", "shape": [], "data": [2]}]')
         self.assertEqual(self.run_in("./program", "--args", "args.json").stdout, "3\n")
         for at, word in damages:
@@ -383,6 +385,9 @@ class Compiled(unittest.TestCase):
             broken[at] ^= 0x55
             self.write("program", bytes(broken))
             self.assertIn(word, self.run_in("./program", "--args", "args.json", status=2).stderr, at)
+        for n in [begin, begin + 20, code, end, len(whole) - 1]:
+            self.write("program", whole[:n])
+            self.assertIn("damaged", self.run_in("./program", status=2).stderr, n)
 
     def test_other_processor(self):
         """Code for less than this processor has runs, other code says what it wants."""
