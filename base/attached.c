@@ -1,6 +1,8 @@
+#define _GNU_SOURCE 1
 #include "base/attached.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,11 +40,18 @@ void attached_pieces(const Buf *program, const Buf *bytes, const char *folder, B
     out[5] = (FilePiece){buf_text(rest) + out[3].n, rest->n - out[3].n};
 }
 
-static bool is_marked(int fd)
+/* Of the program itself, which is the first: whether it is marked. The system has its beginning in memory, where reading cannot fail. */
+static int look_at_first(struct dl_phdr_info *info, size_t size, void *data)
 {
-    char there[MARK_N];
-    return pread(fd, there, sizeof there, MARK_AT) == (ssize_t)sizeof there &&
-           memcmp(there, mark, sizeof there) == 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && part->p_offset == 0 && part->p_filesz >= MARK_AT + MARK_N)
+            *(bool *)data =
+                memcmp((const char *)(uintptr_t)(info->dlpi_addr + part->p_vaddr) + MARK_AT, mark,
+                       MARK_N) == 0;
+    }
+    return 1;
 }
 
 static bool find(int fd, Attached *out)
@@ -66,11 +75,14 @@ static bool find(int fd, Attached *out)
 
 bool attached_find(Attached *out)
 {
+    bool marked = false;
+    dl_iterate_phdr(look_at_first, &marked);
+    if (!marked)
+        return false;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    bool found = fd >= 0 && is_marked(fd);
-    if (found && !find(fd, out))
+    if (fd < 0 || !find(fd, out))
         *out = (Attached){.at = "", .folder = "/"};
     if (fd >= 0)
         close(fd);
-    return found;
+    return true;
 }

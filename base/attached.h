@@ -20,7 +20,7 @@ void attached_pieces(const Buf *program, const Buf *bytes, const char *folder, B
 
 typedef struct Attached {
     const char *at; /* at the beginning of a page, as long as the process */
-    size_t n; /* 0: the file was cut short */
+    size_t n; /* 0: the file was cut short, or cannot be read */
     const char *folder;
 } Attached;
 

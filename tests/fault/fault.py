@@ -91,13 +91,29 @@ def params(name, data):
     tensor = struct.pack("<QQiiiBBHqq", 0xDD5E40F096B4A13F, 0, 1, 0, 2, 2, 32, 1, 2, 2) + struct.pack("<q", len(data)) + data
     return struct.pack("<QQQQ", 0xF7E58D4F05049CB7, 0, 1, len(name)) + name.encode() + struct.pack("<Q", 1) + tensor
 
+GRADIENTS = """#[version = "0.0.5"]
+def @loss(%w: Tensor[(2, 2), float32], %x: Tensor[(2, 2), float32]) -> float32 { sum(tanh(nn.dense(%x, %w, units=2))) }
+def @main() {
+  let %x = reshape(arange(0f, 4f, 1f), newshape=[2, 2]);
+  let %k = fn (%v: Tensor[(2, 2), float32]) { @loss(%v, %x) };
+  let %r = vjp(%k)(%x);
+  (grad(@loss)(%x, %x), value_and_grad(%k)(%x), jvp(%k)(%x, %x), %r.1(1f))
+}
+"""
+
 
 class Scenario:
-    """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input."""
+    """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input. `before` is
+    another command line, with which nothing is refused."""
 
-    def __init__(self, name, words, files, status=0, cells=None, kinds=None):
-        self.name, self.words, self.status, self.cells, self.kinds = name, words, status, cells, kinds or KINDS
+    def __init__(self, name, words, files, status=0, cells=None, before=None, kinds=None):
+        self.name, self.words, self.status, self.cells, self.before = name, words, status, cells, before
+        self.kinds = kinds or KINDS
         self.files = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
+
+    def command(self, relay):
+        """The words begin with a program of their own, or are relay's."""
+        return self.words if self.words[0].startswith("./") else [relay, *self.words]
 
 
 SCENARIOS = [
@@ -123,6 +139,10 @@ SCENARIOS = [
     Scenario("compile", ["compile", "--emit", "obj", "-o", "o.o", "a.rly"], {"a.rly": PROGRAM}),
     Scenario("library", ["compile", "--emit", "lib", "--entry", "main", "-o", "o.so", "a.rly"], {"a.rly": PROGRAM, "o.so": "old\n"}),
     Scenario("program", ["compile", "--emit", "exe", "-o", "o", "a.rly"], {"a.rly": PROGRAM}),
+    Scenario("program-runs", ["./o"], {"a.rly": PROGRAM}, before=["compile", "--emit", "exe", "-o", "o", "a.rly"]),
+    Scenario("gradients", ["run", "--exec", "jit", "a.rly"], {"a.rly": GRADIENTS}),
+    Scenario("gradients-opt", ["opt", "-p", "InferType,AlterOpLayout,FuseOps", "a.rly"], {"a.rly": GRADIENTS}),
+    Scenario("run-cached", ["run", "--exec", "jit", "a.rly"], {"a.rly": PROGRAM}, before=["run", "--exec", "jit", "a.rly"]),
     Scenario("session", ["--exec", "interp", "s.txt"], {"s.txt": SESSION}),
     Scenario("cells", ["--exec", "interp"], {}, cells=CELLS),
     Scenario("cells-jit", ["--exec", "jit"], {}, cells=CELLS),
@@ -165,17 +185,21 @@ class Runner:
             work.mkdir()
             for name, data in scenario.files.items():
                 (work / name).write_bytes(data)
+            if scenario.before:
+                subprocess.run([self.relay, *scenario.before], cwd=work, env=dict(os.environ, HOME=str(folder)), capture_output=True, check=True)
+            there = {p.name: p.read_bytes() for p in work.iterdir()}
             log = Log(pathlib.Path(folder, "log"), at, WAYS[way])
             cells = pathlib.Path(folder, "cells")
             cells.write_text(scenario.cells or "")
             with open(cells, "rb") as cells:
                 try:
-                    done = subprocess.run([self.relay, *scenario.words], cwd=work, env=environment(self.library, kind, log, folder),
+                    done = subprocess.run(scenario.command(self.relay), cwd=work, env=environment(self.library, kind, log, folder),
                                           stdin=cells, capture_output=True, timeout=SECONDS)
                     status, out, err = done.returncode, done.stdout, done.stderr.decode(errors="replace")
                 except subprocess.TimeoutExpired:
                     status, out, err = None, b"", ""
             files = {p.name: timeless(p.read_bytes()) for p in work.iterdir()}
+            files = {n: data for n, data in files.items() if n in scenario.files or data != timeless(there.get(n, b""))}
             return Got(status, timeless(out), err, files, *log.counts())
 
 
