@@ -32,6 +32,7 @@
     M(sqlite3_column_blob)  \
     M(sqlite3_column_bytes) \
     M(sqlite3_column_text)  \
+    M(sqlite3_errmsg)       \
     M(sqlite3_last_insert_rowid)
 
 static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
@@ -53,6 +54,7 @@ struct History {
     char *path; /* NULL: in memory alone */
     bool tried;
     const char *why; /* there is none */
+    Buf trouble; /* why it is in memory though there is a place for it, until that was asked */
     void *library;
     sqlite3 *db;
     sqlite3_stmt *insert;
@@ -110,7 +112,7 @@ static bool insert(History *h, int64_t session, int64_t line, Str input, Str out
     if (!h->insert)
         h->insert = prepare(h, "INSERT INTO entries (session, line, input, output) "
                                "VALUES (?, ?, ?, ?)");
-    if (!h->insert || input.len > INT32_MAX || output.len > INT32_MAX)
+    if (!h->insert)
         return false;
     h->sqlite3_bind_int64(h->insert, 1, session);
     h->sqlite3_bind_int64(h->insert, 2, line);
@@ -275,6 +277,42 @@ static bool make_file(char *path)
     return fd >= 0 || errno == EEXIST;
 }
 
+/* What the file has comes along as far as it can be read, with the numbers that it has there. */
+static void take_file(History *h, const char *path)
+{
+    sqlite3_stmt *attach = prepare(h, "ATTACH ? AS file");
+    bool there = attach && h->sqlite3_bind_text(attach, 1, path, -1, SQLITE_STATIC) == SQLITE_OK &&
+                 h->sqlite3_step(attach) == SQLITE_DONE;
+    h->sqlite3_finalize(attach);
+    if (there) {
+        run(h, "INSERT INTO sessions SELECT * FROM file.sessions");
+        run(h, "INSERT INTO entries SELECT * FROM file.entries");
+        run(h, "DETACH file");
+    }
+}
+
+/* The file cannot be made or read, or takes no more: the history goes on in memory. False where it was there already. */
+static bool leave_file(History *h, const char *why)
+{
+    char *path = h->path;
+    if (!path)
+        return false;
+    buf_printf(&h->trouble, "what is entered from now on is not kept for later: %s: %s", path, why);
+    bool was_open = h->db != NULL;
+    close_database(h);
+    h->path = NULL;
+    bool good = open_database(h, ":memory:");
+    if (good && was_open)
+        take_file(h, path);
+    free(path);
+    return good;
+}
+
+static bool leave_database(History *h)
+{
+    return h->db && leave_file(h, h->sqlite3_errmsg(h->db));
+}
+
 static bool is_open(History *h)
 {
     if (h->tried)
@@ -282,12 +320,13 @@ static bool is_open(History *h)
     h->tried = true;
     if (!h->library && !open_library(h))
         return false;
-    if (!(h->path && make_file(h->path) && open_database(h, h->path))) {
-        free(h->path);
-        h->path = NULL;
-        if (!open_database(h, ":memory:"))
-            return false;
-    }
+    bool good = h->path ? make_file(h->path) : open_database(h, ":memory:");
+    if (h->path && !good)
+        good = leave_file(h, strerror(errno));
+    else if (h->path)
+        good = open_database(h, h->path) || leave_file(h, "no database can be made or read there");
+    if (!good)
+        return false;
     int64_t count = number(h, "SELECT count(*) FROM entries");
     if (count > ENTRIES_MOST + ENTRIES_MOST / 10)
         run(h, "DELETE FROM entries WHERE id NOT IN "
@@ -312,6 +351,7 @@ void history_free(History *h)
     close_database(h);
     if (h->library)
         dlclose(h->library);
+    buf_deinit(&h->trouble);
     free(h->path);
     free(h);
 }
@@ -323,21 +363,41 @@ const char *history_ready(History *h)
     return h->why;
 }
 
+const char *history_trouble(History *h)
+{
+    if (h->trouble.n == 0)
+        return NULL;
+    h->trouble.n = 0; /* the text stays where it is */
+    return h->trouble.at;
+}
+
+static int64_t another(History *h)
+{
+    int64_t session = claim_session(h);
+    return session || !leave_database(h) ? session : claim_session(h);
+}
+
 int64_t history_session(History *h)
 {
     if (is_open(h) && !h->session)
-        h->session = claim_session(h);
+        h->session = another(h);
     return h->session;
 }
 
 int64_t history_another(History *h)
 {
-    return is_open(h) ? claim_session(h) : 0;
+    return is_open(h) ? another(h) : 0;
+}
+
+static bool fits(Str input, Str output)
+{
+    return input.len <= INT32_MAX && output.len <= INT32_MAX;
 }
 
 void history_add_to(History *h, int64_t session, int64_t line, Str input, Str output)
 {
-    if (session)
+    if (session && fits(input, output) && !insert(h, session, line, input, output) &&
+        leave_database(h))
         insert(h, session, line, input, output);
 }
 
@@ -348,8 +408,8 @@ void history_add(History *h, int64_t line, Str input, Str output)
 
 void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str output)
 {
-    bool fits = input.len <= INT32_MAX && output.len <= INT32_MAX;
-    Waiting *w = session && fits ? memory_alloc(sizeof *w + input.len + output.len) : NULL;
+    Waiting *w =
+        session && fits(input, output) ? memory_alloc(sizeof *w + input.len + output.len) : NULL;
     if (!w) {
         history_add_to(h, session, line, input, output);
         return;
@@ -371,18 +431,27 @@ bool history_waits(const History *h)
     return h->first != NULL;
 }
 
+/* All that waits, or nothing. */
+static bool write_waiting(History *h)
+{
+    bool together = h->first->next != NULL, ok = !together || run(h, "BEGIN IMMEDIATE");
+    for (const Waiting *w = h->first; w && ok; w = w->next)
+        ok = insert(h, w->session, w->line, (Str){w->text, w->input},
+                    (Str){w->text + w->input, w->output});
+    if (together)
+        ok = run(h, ok ? "COMMIT" : "ROLLBACK") && ok;
+    return ok;
+}
+
 void history_write(History *h)
 {
-    bool together = h->first && h->first->next && run(h, "BEGIN IMMEDIATE");
+    if (h->first && !write_waiting(h) && leave_database(h))
+        write_waiting(h);
     for (Waiting *w = h->first; w; w = h->first) {
-        insert(h, w->session, w->line, (Str){w->text, w->input},
-               (Str){w->text + w->input, w->output});
         h->first = w->next;
         free(w);
     }
     h->last = NULL;
-    if (together)
-        run(h, "COMMIT");
 }
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */

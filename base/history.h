@@ -2,8 +2,9 @@
  *
  * It lies in the state folder of this person ($XDG_STATE_HOME/relay, else ~/.local/state/relay) and is opened when it is first asked or
  * added to. An entry is there whole or not at all, and each run has a session number of its own, greater than those before it. What
- * the files of earlier versions have is taken over when the database is made. Where nothing can be kept, the history is that of
- * this run: a database in memory. SQLite is opened when it is first needed; without it there is no history.
+ * the files of earlier versions have is taken over when the database is made. Where nothing can be kept, or no more, as on a full disk,
+ * the history goes on in memory, for this run alone, and history_trouble says why. SQLite is opened when it is first needed; without it
+ * there is no history.
  *
  *     History *h = history_new(NULL);
  *     history_add(h, 1, str_of("1 + 2"), str_of("3"));
@@ -40,6 +41,9 @@ void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str 
 /* Whether something is still to be written. */
 bool history_waits(const History *h);
 void history_write(History *h);
+
+/* Once, since when entries are no longer kept for later runs: why. Else NULL. */
+const char *history_trouble(History *h);
 
 typedef struct HistoryRow {
     int64_t id; /* newer entries have greater ones */

@@ -406,6 +406,9 @@ static void settle_cell(Channel *c)
     Kernel *k = c->kernel;
     const char *shell = subshell_of(c);
     aside_note(c);
+    const char *trouble = history_trouble(k->history);
+    if (trouble)
+        kernel_log(k, "%s", trouble);
     if (c->store)
         history_add_soon(k->history,
                          shell ? subshell_session(&k->subshells, shell, k->history)

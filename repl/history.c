@@ -124,10 +124,10 @@ size_t line_history_recent(LineHistory *h, const char *text, size_t n)
     return s.found ? (size_t)s.id : line_history_end(h);
 }
 
-void line_history_add(LineHistory *h, const char *text, size_t n)
+const char *line_history_add(LineHistory *h, const char *text, size_t n)
 {
     const char *newest = line_history_entry(h, line_history_end(h));
-    if (n == 0 || (strlen(newest) == n && memcmp(newest, text, n) == 0))
-        return;
-    history_add(h->history, ++h->lines, (Str){text, n}, (Str){"", 0});
+    if (n > 0 && (strlen(newest) != n || memcmp(newest, text, n) != 0))
+        history_add(h->history, ++h->lines, (Str){text, n}, (Str){"", 0});
+    return history_trouble(h->history);
 }

@@ -16,8 +16,8 @@ typedef struct LineHistory LineHistory;
 LineHistory *line_history_new(const char *path);
 void line_history_free(LineHistory *h);
 
-/* Adds an entry, unless it equals the newest. */
-void line_history_add(LineHistory *h, const char *text, size_t n);
+/* Adds an entry, unless it equals the newest. Why it and those behind it are not kept for later, the first time; else NULL. */
+const char *line_history_add(LineHistory *h, const char *text, size_t n);
 
 /* Behind the newest entry: no place of one. */
 size_t line_history_end(LineHistory *h);

@@ -150,6 +150,17 @@ static void run_cell(Repl *r, const Buf *text)
     buf_deinit(&name);
 }
 
+static void add_entry(Repl *r, const Buf *text)
+{
+    const char *why = line_history_add(r->history, buf_text(text), text->n);
+    Buf note = {0};
+    if (why)
+        buf_printf(&note, "note: %s\n", why);
+    if (note.n > 0)
+        show_text(&r->face.show, note.at, note.n);
+    buf_deinit(&note);
+}
+
 static void converse(Repl *r)
 {
     Buf text = {0};
@@ -160,7 +171,7 @@ static void converse(Repl *r)
             break;
         if (end == LINE_CANCELLED || is_blank(&text))
             continue;
-        line_history_add(r->history, buf_text(&text), text.n);
+        add_entry(r, &text);
         run_cell(r, &text);
     }
     buf_deinit(&text);

@@ -1,10 +1,12 @@
-/* The history: several lines in an entry, several writers, the files of earlier versions, many entries. */
+/* The history: several lines in an entry, several writers, the files of earlier versions, many entries, no place for more. */
 #include "repl/history.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -215,6 +217,43 @@ static void test_no_place(void)
     line_history_free(h);
 }
 
+/* As on a disk that gets full: the run goes on with all that it knew, says why once, and leaves what was kept before as it was. */
+static void test_full(const char *path)
+{
+    struct rlimit before;
+    struct stat info;
+    char log[80];
+    LineHistory *h = line_history_new(path);
+    add(h, "kept");
+    snprintf(log, sizeof log, "%s-wal", path);
+    getrlimit(RLIMIT_FSIZE, &before);
+    check(stat(log, &info) == 0, "there is no log beside the database");
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)info.st_size, before.rlim_max});
+    const char *why = line_history_add(h, "first", 5);
+    check(why && strstr(why, path), "it is not said that the disk is full");
+    check(!line_history_add(h, "second", 6), "it is said twice");
+    expect_newest(h, 0, "second");
+    expect_newest(h, 1, "first");
+    expect_newest(h, 2, "kept");
+    line_history_free(h);
+    setrlimit(RLIMIT_FSIZE, &before);
+    h = line_history_new(path);
+    expect_newest(h, 0, "kept");
+    line_history_free(h);
+}
+
+static void test_broken(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    fputs("this is no database", file);
+    fclose(file);
+    LineHistory *h = line_history_new(path);
+    const char *why = line_history_add(h, "first", 5);
+    check(why && strstr(why, path), "it is not said that the file is no database");
+    expect_newest(h, 0, "first");
+    line_history_free(h);
+}
+
 int main(void)
 {
     char folder[] = "/tmp/relay_history_XXXXXX", path[64], command[64];
@@ -230,6 +269,10 @@ int main(void)
     test_taken_over(folder, path);
     unlink(path);
     test_large(folder, path);
+    signal(SIGXFSZ, SIG_IGN);
+    snprintf(path, sizeof path, "%s/full/history.sqlite", folder);
+    test_full(path);
+    test_broken(path);
     test_no_place();
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     return system(command) != 0 || failures != 0;
