@@ -40,6 +40,9 @@ static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
 /* What may be kept; the oldest entries go when there are more. */
 enum { ENTRIES_MOST = 200000, BUSY_MS = 5000 };
 
+/* So many entries wait at most, and are lost when the process is killed. */
+enum { WAITING_MOST = 50 };
+
 /* An entry that is still to be written. */
 typedef struct Waiting Waiting;
 struct Waiting {
@@ -51,6 +54,7 @@ struct Waiting {
 
 struct History {
     Waiting *first, *last;
+    size_t n_waiting;
     char *path; /* NULL: in memory alone */
     bool tried;
     const char *why; /* there is none */
@@ -424,6 +428,8 @@ void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str 
     else
         h->first = w;
     h->last = w;
+    if (++h->n_waiting == WAITING_MOST)
+        history_write(h);
 }
 
 bool history_waits(const History *h)
@@ -452,6 +458,7 @@ void history_write(History *h)
         free(w);
     }
     h->last = NULL;
+    h->n_waiting = 0;
 }
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */

@@ -380,6 +380,19 @@ class Times(unittest.TestCase):
             self.assertEqual(sorted(rows), sorted((session, number + 1, f"{number} + 1")
                                                   for session in (1, 2) for number in range(30)))
 
+    def test_killed_in_the_middle_of_many_cells(self):
+        with Kernel() as kernel:
+            client = kernel.client()
+            requests = [client.send("execute_request", {"code": f"{number} + 1", "silent": False}) for number in range(120)]
+            for request in requests:
+                client.reply_to(request)
+            kernel.process.kill()
+            kernel.process.wait()
+            with sqlite3.connect(os.path.join(kernel.folder, "relay", "history.sqlite")) as base:
+                rows = [row[0] for row in base.execute("SELECT input FROM entries ORDER BY id")]
+            self.assertGreaterEqual(len(rows), 100)
+            self.assertEqual(rows, [f"{number} + 1" for number in range(len(rows))])
+
 
 if __name__ == "__main__":
     unittest.main()
