@@ -35,9 +35,12 @@ static int run_stage(Face *face, const CliArgs *args, const char *stage, const c
 static int stage_of(const CliArgs *args, const char *stage, const char *path, Str bytes)
 {
     Face face;
+    const char *columns = cli_value(args, "columns");
     if (!face_init(&face,
-                   &(ReplOptions){
-                       .color = args->color, .params = args->params, .n_params = args->n_params},
+                   &(ReplOptions){.color = args->color,
+                                  .columns = columns ? (int)strtol(columns, NULL, 10) : 0,
+                                  .params = args->params,
+                                  .n_params = args->n_params},
                    SIGNALS_SCRIPT))
         return face.worst;
     face.show.stream = face.show.err;

@@ -422,7 +422,9 @@ FuseStop fuse_stop(FuseGraph *g, const FuseNode *n, const Expr **with)
     if (n->pattern == OP_OPAQUE)
         return FUSE_STOP_OPAQUE;
     if (n->extern_ref) {
-        bool result = !n->needed_by || n->needed_by->kind == EXPR_FUNCTION;
+        const Let *let = n->needed_by ? expr_as_let((Expr *)(uintptr_t)n->needed_by) : NULL;
+        bool result =
+            !n->needed_by || n->needed_by->kind == EXPR_FUNCTION || (let && let->body == n->e);
         *with = result ? NULL : n->needed_by;
         return result ? FUSE_STOP_RESULT : FUSE_STOP_NEEDED;
     }

@@ -18,13 +18,15 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use)
 {
     *f = (Face){0};
     show_init(&f->show, options->color);
+    f->show.columns = options->columns;
     f->show.pictures = !options->plain && term_has_pictures(f->show.out);
     f->signals = signals_new(use);
+    int columns = options->columns ? options->columns : term_columns(f->show.out);
     RelayOptions session = {
         .color = f->show.out_color || f->show.err_color,
-        .width = term_columns(f->show.out),
+        .width = columns,
         .pixels = f->show.pictures,
-        .parts = use == SIGNALS_TERMINAL && !options->plain,
+        .parts = columns && !options->plain,
     };
     f->session = relay_session_new(&session);
     if (!f->session) {

@@ -283,12 +283,11 @@ bool parts_show(Term *t, const Buf *text, bool color)
     return shows;
 }
 
-bool parts_beside(Term *t, const Buf *text, bool color, Buf *out)
+bool parts_beside(const Buf *text, int columns, bool color, Buf *out)
 {
-    Parts p = {.term = t, .color = color};
+    Parts p = {.color = color, .columns = columns};
     bool found = false;
     arena_init(&p.arena, NULL);
-    term_size(t, &p.columns, &p.rows);
     split(&p, text);
     for (size_t i = 0; i < p.all.n && p.columns >= WIDE_ANSWER; i++) {
         const Part *part = &p.all.at[i];

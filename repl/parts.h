@@ -9,7 +9,8 @@
  * on the other screen in the end. False, and nothing happened, where all of it fits the screen, or nothing stands in front of a part. */
 bool parts_show(Term *t, const Buf *text, bool color);
 
-/* The same text at once, its differences in two columns. False where it has none, or the terminal is too narrow for them. */
-bool parts_beside(Term *t, const Buf *text, bool color, Buf *out);
+/* The same text at once for a screen of so many columns, its differences in two. False where it has none, or the screen is too narrow
+ * for them. */
+bool parts_beside(const Buf *text, int columns, bool color, Buf *out);
 
 #endif

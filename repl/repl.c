@@ -113,13 +113,8 @@ static bool page(void *data, const Buf *text)
 
 static bool show_parts(void *data, const Buf *text)
 {
-    Repl *r = data;
-    Buf beside = {0};
-    bool shown = parts_show(r->term, text, r->face.show.out_color);
-    if (!shown && parts_beside(r->term, text, r->face.show.out_color, &beside) && !beside.failed)
-        shown = page(data, &beside) || show_text(&r->face.show, buf_text(&beside), beside.n);
-    buf_deinit(&beside);
-    return shown;
+    const Repl *r = data;
+    return parts_show(r->term, text, r->face.show.out_color);
 }
 
 static void offer(void *data, const char *text, size_t n)

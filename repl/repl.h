@@ -11,6 +11,7 @@ typedef struct ReplOptions {
     ColorMode color;
     bool
         plain; /* for who hears the screen: lines as the terminal sends them, no colours, nothing drawn again */
+    int columns; /* answers are as wide; 0: as the terminal is */
     const RelayParam *params; /* options of the session by name; others are left out */
     size_t n_params;
 } ReplOptions;

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "repl/highlight.h"
+#include "repl/parts.h"
 #include "repl/status.h"
 #include "repl/term.h"
 
@@ -136,14 +137,21 @@ static bool put_picture(Show *show, const RelayMime *pixels)
     return whole;
 }
 
-/* False where there are none, or they fit the screen. */
-static bool put_parts(Show *show, const RelayOutput *out)
+static int columns_of(const Show *show)
+{
+    return show->columns ? show->columns : term_columns(show->out);
+}
+
+/* True when somebody shows the parts; else `beside` has them in two columns where that fits a screen. */
+static bool put_parts(Show *show, const RelayOutput *out, int columns, Buf *beside)
 {
     const RelayMime *parts = relay_output_find(out, "text/x-relay-parts");
     Buf lines = {0};
     if (parts)
         take_lines(&lines, parts, show->out_color);
-    bool shown = parts && !lines.failed && show->parts(show->data, &lines);
+    bool shown = parts && !lines.failed && show->parts && show->parts(show->data, &lines);
+    if (parts && !shown && !parts_beside(&lines, columns, show->out_color, beside))
+        buf_clear(beside);
     buf_deinit(&lines);
     return shown;
 }
@@ -151,19 +159,19 @@ static bool put_parts(Show *show, const RelayOutput *out)
 /* A value or an answer: on a terminal its lines are no longer than that is wide, and a long answer is paged. */
 static void put_answer(Show *show, const RelayOutput *out, const RelayMime *text)
 {
-    int columns = term_columns(show->out);
+    int columns = columns_of(show);
     const RelayMime *pixels = relay_output_find(out, "image/x-portable-graymap");
     if (columns && show->pictures && pixels && put_picture(show, pixels))
         return;
-    if (columns && show->parts && put_parts(show, out))
-        return;
     Buf lines = {0}, wrapped = {0};
+    if (columns && put_parts(show, out, columns, &wrapped))
+        return;
     take_lines(&lines, text, show->out_color);
     if (show->out_color && (out->kind == RELAY_OUTPUT_RESULT || out->language))
         color_code(&lines, out->language);
-    if (columns)
+    if (columns && !wrapped.n)
         term_wrap(&wrapped, buf_text(&lines), lines.n, columns);
-    else
+    else if (!columns)
         buf_bytes(&wrapped, buf_text(&lines), lines.n);
     bool answer = columns && out->kind == RELAY_OUTPUT_DISPLAY && show->page;
     bool whole = !lines.failed && !wrapped.failed;

@@ -14,6 +14,7 @@ typedef enum ColorMode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorMode;
 
 typedef struct Show {
     int out, err;
+    int columns; /* of what shows the text; 0: as the terminal has, if it is one */
     int stream; /* where progress and traces go: `out` in a session, `err` beside a stage's text */
     bool out_color,
         err_color; /* whether each may have colours; the session's are taken out where not */

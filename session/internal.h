@@ -552,9 +552,6 @@ RelayStatus stage_import(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_export(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_doctor(RelaySession *s, const RelayRequest *r);
 RelayStatus stage_version(RelaySession *s, const RelayRequest *r);
-/* passes on a module with prints, diffs and times as the request says (stages.c); the caller's. */
-/* diff.c: a unified diff of two texts by lines, `context` lines around; nothing when equal. */
-void diff_lines(Buf *out, const char *before, const char *after, int context, bool color);
 /* complete.c: notes which operators a cell names. */
 void complete_note_uses(RelaySession *s, const char *text, size_t len);
 /* commands.c: runs `:name args`. */

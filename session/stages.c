@@ -130,32 +130,18 @@ static RelayStatus stage_check(RelaySession *s, const RelayRequest *r)
 
 typedef struct OptRun {
     RelaySession *s;
-    bool print, diff, time;
+    bool print, time;
     Trace *trace; /* NULL: none is wanted */
     double total;
     Buf times;
 } OptRun;
 
-static void print_typed(Buf *out, const Module *m)
+static void print_pass(OptRun *run, const char *pass, const Module *now)
 {
-    ir_print_module(out, m, (PrintStyle){.types = true, .no_metadata = true});
-}
-
-static void print_pass(OptRun *run, const char *pass, const Module *before, const Module *now)
-{
-    Buf old = {0}, text = {0}, diff = {0};
-    print_typed(&old, before);
-    print_typed(&text, now);
-    if (run->diff)
-        diff_lines(&diff, buf_text(&old), buf_text(&text), 2, run->s->options.color);
-    if (run->print)
-        emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
-    if (run->diff)
-        emit_printf(run->s, RELAY_OUTPUT_DISPLAY, "// %s%s\n%s\n", pass,
-                    diff.n ? "" : ": no change", buf_text(&diff));
-    buf_deinit(&old);
+    Buf text = {0};
+    ir_print_module(&text, now, (PrintStyle){.types = true, .no_metadata = true});
+    emit_printf(run->s, RELAY_OUTPUT_TEXT, "// after %s\n%s\n", pass, buf_text(&text));
     buf_deinit(&text);
-    buf_deinit(&diff);
 }
 
 static void after_pass(void *data, const char *pass, double seconds, const Module *before,
@@ -164,8 +150,8 @@ static void after_pass(void *data, const char *pass, double seconds, const Modul
     OptRun *run = data;
     run->total += seconds;
     buf_printf(&run->times, "%-28s %9.3f ms\n", pass, seconds * 1e3);
-    if (run->print || run->diff)
-        print_pass(run, pass, before, now);
+    if (run->print)
+        print_pass(run, pass, now);
     if (run->trace)
         trace_after(run->trace, pass, seconds, before, now);
 }
@@ -227,10 +213,8 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     const char *pipeline = request_find(r, "pipeline");
     Trace trace;
     trace_init(&trace, s);
-    OptRun run = {.s = s,
-                  .print = request_flag(r, "print-after-all"),
-                  .diff = request_flag(r, "diff"),
-                  .time = request_flag(r, "time")};
+    OptRun run = {
+        .s = s, .print = request_flag(r, "print-after-all"), .time = request_flag(r, "time")};
     Module *text = load_request(s, r, true);
     Module *m = !text                       ? NULL
                 : request_find(r, "params") ? with_entry(s, r, text, "main")
@@ -244,11 +228,12 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
                       .data = &run};
     ok = passes_known(&s->cx, "disable", pc.disable) && ok;
     ok = passes_known(&s->cx, "require", pc.require) && ok;
-    if (request_find(r, "html") || request_find(r, "trace")) {
+    bool diff = request_flag(r, "diff");
+    if (diff || request_find(r, "html") || request_find(r, "trace")) {
         run.trace = &trace;
         pc.decided = pass_decided;
     }
-    if (run.print || run.diff || run.time || run.trace)
+    if (run.print || run.time || run.trace)
         pc.after = after_pass;
     if (ok)
         pc.config = read_config(s, r, &m->arena, &ok);
@@ -259,13 +244,16 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     Module *now =
         ok ? passes_run(&pc, m, sources_add(&s->cx.sources, "pipeline", pipeline, strlen(pipeline)))
            : NULL;
-    if (now && !run.diff)
+    if (now && !diff)
         emit_module(s, now, (PrintStyle){.types = true});
     if (now && run.time)
         emit_printf(s, RELAY_OUTPUT_STREAM, "%s%-28s %9.3f ms\n", buf_text(&run.times), "total",
                     run.total * 1e3);
     if (now && run.trace)
         write_views(s, r, &trace, pipeline);
+    trace.untimed = !run.time;
+    if (now && diff)
+        trace_emit_text(&trace, (TraceView){.pipeline = pipeline, .whole = true});
     trace_deinit(&trace);
     buf_deinit(&defaults);
     buf_deinit(&run.times);

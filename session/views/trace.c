@@ -886,9 +886,14 @@ void trace_origin_print(const Trace *t, Buf *out, const Expr *e)
     buf_printf(out, "%s:%u:%u", source->name, (unsigned)at.line, (unsigned)at.column);
 }
 
+bool trace_is_timed(const Trace *t)
+{
+    return !t->rewrites && !t->untimed;
+}
+
 void trace_time_print(const Trace *t, Buf *out, double seconds)
 {
-    if (!t->rewrites)
+    if (trace_is_timed(t))
         buf_printf(out, ", %.2f ms", seconds * 1e3);
 }
 

@@ -110,6 +110,7 @@ typedef struct Trace {
     Vec(TraceStep) steps;
     double seconds;
     bool rewrites; /* the steps are those inside one pass, which are not timed */
+    bool untimed; /* nor are these, for who reads them */
     Places ids; /* Expr -> the node's number */
     Vec(int32_t) numbers; /* by node: of its line, -1: it has none yet */
     int32_t next_number;
@@ -144,7 +145,9 @@ size_t trace_changed(const Trace *t);
 uint32_t trace_count(const uint32_t *nodes);
 /* `+2 −1 ~3`: how many lines are new, gone, replaced, moved. */
 void trace_counts_print(Buf *out, const TraceStep *step);
-/* `, 0.10 ms`, where that was measured. */
+/* Whether it is told how long steps took. */
+bool trace_is_timed(const Trace *t);
+/* `, 0.10 ms`, where that is told. */
 void trace_time_print(const Trace *t, Buf *out, double seconds);
 /* `3 passes, 2 of them change something, 0.10 ms`. */
 void trace_summary_print(const Trace *t, Buf *out);
@@ -162,6 +165,7 @@ typedef struct TraceView {
     size_t step; /* only this one, whole, counted from 1, or the last one; 0: all, folded */
     bool why; /* what was decided is told of passes that changed nothing, too */
     bool parts; /* in the text a form feed stands in front of each step */
+    bool whole; /* its text says every change and every decision, however many */
     bool by_itself; /* on its page: that is the same for the same program, but for the times */
 } TraceView;
 
@@ -172,6 +176,8 @@ bool trace_is_seen(const TraceStep *step, TraceView view);
 void trace_text(Trace *t, Buf *out, TraceView view);
 void trace_html(Trace *t, Buf *out, TraceView view);
 void trace_json(Trace *t, Buf *out, TraceView view);
+/* The text, for a terminal. */
+void trace_emit_text(Trace *t, TraceView view);
 /* All three, to look at. */
 void trace_emit(Trace *t, TraceView view);
 

@@ -90,7 +90,7 @@ static void put_cell(Page *p, const HtmlSteps *steps, size_t k, size_t section)
     if (now != before)
         buf_printf(out, " → %u", (unsigned)now);
     buf_str(out, " nodes");
-    if (!p->t->rewrites)
+    if (trace_is_timed(p->t))
         buf_printf(out, " · %.2f ms", step->seconds * 1e3);
     buf_printf(out, "</small></%s>\n", tag);
 }

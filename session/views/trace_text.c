@@ -10,6 +10,12 @@
 #define CONTEXT 2
 #define COLUMNS 200
 
+/* How much of a step a text says. */
+typedef struct Extent {
+    size_t lines, events, context, columns;
+    bool alone;
+} Extent;
+
 static void put_rows(Trace *t, Buf *out, const char *pipeline)
 {
     uint32_t before = trace_count(t->nodes);
@@ -25,7 +31,7 @@ static void put_rows(Trace *t, Buf *out, const char *pipeline)
             buf_printf(&nodes, " → %u", (unsigned)now);
         int narrow = 11 + (now != before ? 2 : 0); /* the arrow has three bytes */
         buf_printf(out, "// %2zu  %-24s ", i + 1, step->pass);
-        if (!t->rewrites)
+        if (trace_is_timed(t))
             buf_printf(out, "%7.2f ms ", step->seconds * 1e3);
         buf_printf(out, "%*s nodes  ", narrow, buf_text(&nodes));
         trace_counts_print(out, step);
@@ -63,17 +69,17 @@ static void put_silence(Buf *out, const TraceStep *step)
         buf_printf(out, "// %s gives no reasons: what it changed is below\n", step->pass);
 }
 
-static void put_events(Trace *t, Buf *out, const TraceStep *step, size_t most)
+static void put_events(Trace *t, Buf *out, const TraceStep *step, Extent x)
 {
-    for (size_t i = 0; i < step->events.n && i < most; i++) {
+    for (size_t i = 0; i < step->events.n && i < x.events; i++) {
         buf_str(out, "// - ");
         trace_event_print(t, out, &step->events.at[i]);
         buf_char(out, '\n');
     }
-    if (most == EVENTS_STEP && !step->events.n)
+    if (x.alone && !step->events.n)
         put_silence(out, step);
-    if (step->events.n > most)
-        buf_printf(out, "// … and %zu more decisions\n", step->events.n - most);
+    if (step->events.n > x.events)
+        buf_printf(out, "// … and %zu more decisions\n", step->events.n - x.events);
 }
 
 /* Without a sign in front, where nothing changed. */
@@ -85,7 +91,7 @@ static void put_program(Buf *out, const TraceLines *lines, size_t most)
         buf_printf(out, "  ⋮ %zu lines\n", lines->n - most);
 }
 
-static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
+static void put_step(Trace *t, Buf *out, size_t k, Extent x)
 {
     const TraceStep *step = &t->steps.at[k];
     buf_str(out, "// ");
@@ -94,31 +100,48 @@ static void put_step(Trace *t, Buf *out, size_t k, size_t most, bool alone)
     buf_str(out, step->pass);
     trace_time_print(t, out, step->seconds);
     buf_str(out, step->changed ? "\n" : ": no change\n");
-    put_events(t, out, step, alone ? EVENTS_STEP : EVENTS_ALL);
-    if (!step->changed && (alone || t->steps.n == 1))
-        put_program(out, &step->text->lines, most);
+    put_events(t, out, step, x);
+    if (!step->changed && (x.alone || t->steps.n == 1))
+        put_program(out, &step->text->lines, x.lines);
     if (!step->changed)
         return;
-    TraceLines lines = trace_fold(t, &step->lines, alone ? most : CONTEXT, most);
+    TraceLines lines = trace_fold(t, &step->lines, x.context, x.lines);
     for (size_t i = 0; i < lines.n; i++)
-        put_line(t, out, &lines.at[i], alone ? SIZE_MAX : COLUMNS);
+        put_line(t, out, &lines.at[i], x.columns);
 }
 
 void trace_text(Trace *t, Buf *out, TraceView view)
 {
     size_t changed = trace_changed(t), alone = trace_alone(t, view);
     if (alone) {
-        put_step(t, out, alone - 1, LINES_STEP, true);
+        put_step(t, out, alone - 1, (Extent){LINES_STEP, EVENTS_STEP, LINES_STEP, SIZE_MAX, true});
         return;
     }
+    Extent x = {view.whole ? SIZE_MAX : LINES_ALL / (changed ? changed : 1),
+                view.whole ? SIZE_MAX : EVENTS_ALL, CONTEXT, view.whole ? SIZE_MAX : COLUMNS,
+                false};
     if (t->steps.n > 1)
         put_rows(t, out, view.pipeline);
     for (size_t i = 0; i < t->steps.n; i++)
         if (trace_is_seen(&t->steps.at[i], view) || t->steps.n == 1) {
             if (view.parts)
                 buf_char(out, '\f');
-            put_step(t, out, i, LINES_ALL / (changed ? changed : 1), false);
+            put_step(t, out, i, x);
         }
+}
+
+void trace_emit_text(Trace *t, TraceView view)
+{
+    Buf text = {0}, parts = {0};
+    trace_text(t, &text, view);
+    view.parts = t->s->options.parts;
+    if (view.parts)
+        trace_text(t, &parts, view);
+    RelayMime mimes[] = {{"text/plain", buf_text(&text), text.n},
+                         {"text/x-relay-parts", buf_text(&parts), parts.n}};
+    emit_mimes(t->s, RELAY_OUTPUT_DISPLAY, 1 + view.parts, mimes);
+    buf_deinit(&text);
+    buf_deinit(&parts);
 }
 
 void trace_emit(Trace *t, TraceView view)

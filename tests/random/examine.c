@@ -54,10 +54,27 @@ static void note_diags(Examiner *x)
 
 /* ---- reading back */
 
+/* The lines of a text behind a sign. */
+static void note_lines(Examiner *x, char sign, const char *at)
+{
+    while (*at) {
+        size_t n = strcspn(at, "\n");
+        buf_printf(&x->what, "%c%.*s\n", sign, (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+/* What stands in each behind the lines with which both begin. */
 static void note_difference(Examiner *x, const char *first, const char *second)
 {
+    const char *a = first, *b = second;
+    for (size_t n = strcspn(a, "\n"); a[n] && strncmp(a, b, n + 1) == 0; n = strcspn(a, "\n")) {
+        a += n + 1;
+        b += n + 1;
+    }
     buf_str(&x->what, "the difference:\n");
-    diff_lines(&x->what, first, second, 3, false);
+    note_lines(x, '-', a);
+    note_lines(x, '+', b);
 }
 
 static Module *read_back(Examiner *x, const Buf *text)
