@@ -6,6 +6,7 @@
 #include "jit/gpu/run.h"
 #include "jit/origin.h"
 #include "jit/plan_run.h"
+#include "parser/parser.h"
 #include "passes/facts.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ void plan_end(Fn *f)
     ptrmap_deinit(&f->plan->index);
     ptrmap_deinit(&f->plan->arguments);
     ptrmap_deinit(&f->plan->reads);
+    ptrmap_deinit(&f->plan->told);
 }
 
 /* ---- what may wait --------------------------------------------------------------------------------------------------- */
@@ -189,6 +191,11 @@ bool plan_add(Fn *f, Let *let, const Type *type)
     ir_children(let->value, hold_slot, f);
     vec_push(&p->lets, f->g->arena, ((Waiting){let, type, group, NULL}));
     ptrmap_put(&p->index, let->var, (void *)(uintptr_t)p->lets.n);
+    if (f->g->lowered) {
+        Waiting *told = arena_new(f->g->arena, Waiting);
+        *told = vec_last(&p->lets);
+        ptrmap_put(&p->told, let->var, told);
+    }
     fn_bind(f, let->var, type, NULL);
     return true;
 }
@@ -706,15 +713,77 @@ static void add_place(Buf *out, SourceMap *sources, const Call *call)
                whole ? "" : " …", at.line, at.column);
 }
 
-static const char *held_name(const Fn *f, const Held *h)
+/* A name that loops, axes and what a kernel makes for itself may have too keeps its sigil: `%k` is no axis, nor is `%3` a number. */
+static bool is_of_loops(Str name)
+{
+    static const char *const own[] = {"k", "out"};
+    for (size_t i = 0; i < 2; i++)
+        if (str_is(name, own[i]))
+            return true;
+    return name.len && name.ptr[name.len - 1] >= '0' && name.ptr[name.len - 1] <= '9';
+}
+
+/* The last of what the kernel computes, and which of its fields it gives; -1: itself. */
+static const Expr *result_of(const Waiting *w, int *field)
+{
+    const Expr *last = w->let->value;
+    *field = -1;
+    for (Let *let = w->group ? expr_as_let(w->group->body) : NULL; let;
+         let = expr_as_let(let->body)) {
+        const TupleGet *get = expr_as_tuple_get(let->value);
+        last = get ? last : let->value;
+        *field = get ? (int)get->index : -1;
+    }
+    return last;
+}
+
+/* What the text calls the value, or else the kernel that made it. */
+static void name_value(const Fn *f, Buf *out, const Var *var, int field)
+{
+    const Waiting *w = ptrmap_find(&f->plan->told, var);
+    int taken = -1;
+    const Expr *value = w ? result_of(w, &taken) : NULL;
+    const Op *op = value ? expr_call_of_op(value) : NULL;
+    Str name = str_of(var->name->text);
+    if (!name.len && op)
+        name = parse_bound_name(&f->g->cx->sources, value->span, op->name);
+    if (name.len)
+        buf_printf(out, "%s%.*s", is_of_loops(name) ? "%" : "", (int)name.len, name.ptr);
+    else if (w)
+        buf_str(out, step_name(f->g, w));
+    field = field < 0 ? taken : field;
+    if (out->n && field >= 0)
+        buf_printf(out, ".%d", field);
+}
+
+/* Nothing where it has none. */
+static void held_name(const Fn *f, const Held *h, Buf *out)
 {
     const Plan *p = f->plan;
-    const Var *v =
-        h->input ? expr_as_var((Expr *)(uintptr_t)p->inputs.at[h->input - 1].atom) : NULL;
-    for (size_t i = 0; !v && i < p->lets.n; i++)
-        if (p->lets.at[i].item && p->lets.at[i].item->n < 0 && p->lets.at[i].item->tensor == h)
-            v = p->lets.at[i].let->var;
-    return v && v->name->text[0] ? v->name->text : NULL;
+    if (h->input) {
+        const Input *in = &p->inputs.at[h->input - 1];
+        const Var *var = expr_as_var((Expr *)(uintptr_t)in->atom);
+        if (var)
+            name_value(f, out, var, in->field);
+        return;
+    }
+    for (size_t i = 0; i < p->lets.n; i++) {
+        const Waiting *w = &p->lets.at[i];
+        for (int k = 0; w->item && k < fields_of(w->item); k++) {
+            if (field_of(w->item, k) != h)
+                continue;
+            name_value(f, out, w->let->var, w->item->n < 0 ? -1 : k);
+            return;
+        }
+    }
+}
+
+static bool is_taken(const char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
 }
 
 /* Its expressions, and what its inputs are called where they come from. */
@@ -730,11 +799,11 @@ static void show_origin(Fn *f, const Step *s, KernelOrigin *from)
     from->text = buf_keep(&text, g->arena);
     const char **names = arena_new_array(g->arena, const char *, s->in.n + 1);
     for (size_t i = 0; i < s->in.n; i++) {
-        char plain[16];
-        int n = snprintf(plain, sizeof plain, "x%zu", i);
-        names[i] = held_name(f, s->in.at[i]);
-        if (!names[i])
-            names[i] = arena_copy_text(g->arena, plain, (size_t)n);
+        Buf name = {0};
+        held_name(f, s->in.at[i], &name);
+        if (!name.n || is_taken(names, i, buf_text(&name)))
+            buf_printf(&name, "%sx%zu", name.n ? "_" : "", i);
+        names[i] = buf_keep(&name, g->arena);
     }
     from->names = names;
 }

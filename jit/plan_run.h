@@ -64,6 +64,7 @@ struct Plan {
     Vec(Waiting) lets;
     PtrMap index;       /* Var -> position in lets + 1 */
     PtrMap reads;       /* variables that what waits will read */
+    PtrMap told; /* Var -> the Waiting that was bound to it, for the names of what is shown */
     size_t harmless; /* so many of them cannot fail */
     bool flushing;
     /* of the run that is made */

@@ -38,6 +38,10 @@ Module *parse_definitions(Ctx *cx, size_t n, const Span *ranges, const Module *b
 /* One pass parameter list `{k=v, …}` or attribute value in Relay's spelling, dicts included; NULL kind false after a diagnostic. */
 bool parse_attr_value(Ctx *cx, Arena *arena, uint32_t source, Span where, AttrValue *out);
 
+/* What the text binds the call of this operator at this place to: `a` of `let %a: T = f(x);`, `3` of `%3 = f(x);`. Empty where it is part
+ * of another expression, or of what another operator became: a pass gives all that the place of what it was. */
+Str parse_bound_name(const SourceMap *sources, Span span, const char *callee);
+
 /* ---- cells: item by item, since what follows depends on what came before ---------------------------------------------- */
 
 typedef enum CellItemKind {
