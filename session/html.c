@@ -177,6 +177,8 @@ typedef struct MarkedText {
     const HtmlMark **marks; /* in the order of their begin */
     size_t n_open;
     const HtmlMark **open; /* those around `at`, outer ones first */
+    uint32_t changes, written; /* of `open`: so far, and when the element began */
+    const HtmlMark *inside; /* whose element is written; NULL: no element */
 } MarkedText;
 
 static void open_line(MarkedText *m)
@@ -200,7 +202,7 @@ static const HtmlMark *mark_at(MarkedText *m, size_t *until)
 {
     const HtmlMark *best = NULL;
     size_t kept = 0;
-    while (m->next < m->n && m->marks[m->next]->from <= m->at)
+    for (; m->next < m->n && m->marks[m->next]->from <= m->at; m->changes++)
         m->open[m->n_open++] = m->marks[m->next++];
     if (m->next < m->n && m->marks[m->next]->from < *until)
         *until = m->marks[m->next]->from;
@@ -214,6 +216,7 @@ static const HtmlMark *mark_at(MarkedText *m, size_t *until)
         if (!best || k->to - k->from < best->to - best->from)
             best = k;
     }
+    m->changes += kept != m->n_open;
     m->n_open = kept;
     return best;
 }
@@ -231,6 +234,19 @@ static void open_mark(const MarkedText *m, const HtmlMark *mark)
     buf_str(m->out, "\">");
 }
 
+/* Tokens in a row that have the same marks stand in one element. */
+static void change_mark(MarkedText *m, const HtmlMark *mark)
+{
+    if (mark == m->inside && m->changes == m->written)
+        return;
+    if (m->inside)
+        buf_str(m->out, m->inside->kind == HTML_MARK_CHOICE ? "</label>" : "</mark>");
+    if (mark)
+        open_mark(m, mark);
+    m->inside = mark;
+    m->written = m->changes;
+}
+
 /* Text of one kind of token (NULL: none), up to `to`. */
 static void marked_piece(MarkedText *m, size_t to, const char *kind)
 {
@@ -240,18 +256,16 @@ static void marked_piece(MarkedText *m, size_t to, const char *kind)
         const char *newline = memchr(m->text + m->at, '\n', until - m->at);
         size_t stop = newline ? (size_t)(newline - m->text) : until;
         if (stop > m->at) {
-            if (mark)
-                open_mark(m, mark);
+            change_mark(m, mark);
             if (kind)
                 buf_printf(m->out, "<span class=\"relay-%s\">", kind);
             buf_html(m->out, m->text + m->at, stop - m->at);
             buf_str(m->out, kind ? "</span>" : "");
-            if (mark)
-                buf_str(m->out, mark->kind == HTML_MARK_CHOICE ? "</label>" : "</mark>");
         }
         m->at = newline ? stop + 1 : stop;
         if (!newline)
             continue;
+        change_mark(m, NULL);
         m->line++;
         buf_char(m->out, '\n');
         if (m->at < m->to)
@@ -308,6 +322,7 @@ void html_source(Buf *out, const char *text, size_t len, HtmlLines lines, size_t
     open_line(&m);
     lex_each(text + m.from, m.to - m.from, marked_token, &m);
     marked_piece(&m, m.to, NULL);
+    change_mark(&m, NULL);
     buf_str(out, "</pre>");
     free(m.marks);
 }

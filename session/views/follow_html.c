@@ -10,10 +10,11 @@
 #include <sys/random.h>
 
 #define LINES 140 /* of a column */
-#define TEXT_LINES 24 /* of all definitions together */
+#define TEXT_LINES 40 /* of all definitions together */
 #define ORIGINS 120
 #define COLOURED 40 /* lines of a column with tokens in colours, some of each part */
 #define COLUMNS 200
+#define KERNELS_OPEN 12 /* more of them stand folded above the columns */
 #define HUES 8
 
 typedef struct Page {
@@ -34,6 +35,8 @@ static const char style[] =
     "label{cursor:pointer;color:var(--jp-brand-color1,#1976d2);margin-left:auto}"
     ".relay-follow>input{position:absolute;opacity:0;width:0;height:0;margin:0}"
     ".relay-follow:has(>input:focus-visible){outline:2px solid var(--jp-brand-color1,#1976d2)}"
+    ".relay-text{max-height:30em;overflow:auto}"
+    ".relay-text p{margin:0 14px;color:var(--jp-ui-font-color2,#57606a)}"
     ".relay-follow pre.relay-program{margin:0;padding:8px 14px;background:none;color:inherit}"
     ".relay-follow label.relay-choice{cursor:pointer;border-radius:2px;padding:1px 0}"
     ".relay-columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(22em,1fr));"
@@ -50,7 +53,8 @@ static const char style[] =
     ".relay-columns details>pre>*{display:block;width:max-content;min-width:100%;"
     "border-left:3px solid transparent;padding-left:4px;box-sizing:border-box}"
     ".relay-columns details>pre>label{cursor:pointer}"
-    "@media print{.relay-columns{display:block}.relay-columns section>div{max-height:none}"
+    "@media print{.relay-columns{display:block}"
+    ".relay-text,.relay-columns section>div{max-height:none}"
     ".relay-follow .relay-columns details>pre{white-space:pre-wrap}"
     ".relay-columns details>pre>*{width:auto}.relay-follow>header "
     "label{display:none}}" HTML_UNFOLDED(
@@ -69,11 +73,11 @@ static void put_style(Page *p)
     for (int i = 0; i < HUES; i++)
         buf_printf(out,
                    ".relay-follow .h%d{border-left-color:hsl(%d 70%% 50%%)}"
-                   ".relay-follow>pre .h%d{box-shadow:inset 0 -2px 0 hsl(%d 70%% 50%%)}",
+                   ".relay-text>pre .h%d{box-shadow:inset 0 -2px 0 hsl(%d 70%% 50%%)}",
                    i, hues[i], i, hues[i]);
     const char *between = "";
     for (uint32_t i = 1; i <= p->n; i++, between = ",")
-        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked)>pre .k%u", between,
+        buf_printf(out, "%s.relay-follow:has(#rf%016llx-%u:checked) .relay-text .k%u", between,
                    (unsigned long long)p->id, (unsigned)i, (unsigned)i);
     if (p->n)
         buf_str(out, "{background:rgba(255,193,7,.28)}");
@@ -117,6 +121,31 @@ static uint32_t chosen(const Page *p, uint32_t origin)
 
 /* ---- the text ------------------------------------------------------------------------------------------------------------------- */
 
+static void put_fold(Page *p, uint32_t lines)
+{
+    if (lines)
+        buf_printf(p->out, "<p>⋮ %u line%s</p>", (unsigned)lines, lines == 1 ? "" : "s");
+}
+
+/* A definition has its first line, its last, and those with something to choose; a network has more parameters than fit a screen. */
+static bool *seen_lines(Page *p, uint32_t first, uint32_t last, size_t n, const HtmlMark *marks,
+                        uint32_t source)
+{
+    SourceMap *map = &p->f->s->cx.sources;
+    bool *seen = arena_new_array(&p->f->arena, bool, last - first + 1);
+    seen[0] = seen[last - first] = true;
+    for (size_t i = 0; i < n; i++) {
+        Span at = {source, (uint32_t)marks[i].from, (uint32_t)marks[i].from};
+        uint32_t line = span_start(map, at).line;
+        if (line >= first && line <= last)
+            seen[line - first] = true;
+    }
+    /* A fold takes a line itself. */
+    for (uint32_t i = 1; i + 1 <= last - first; i++)
+        seen[i] |= seen[i - 1] && (seen[i + 1] || (i + 2 <= last - first && seen[i + 2]));
+    return seen;
+}
+
 static void put_region(Page *p, Span region)
 {
     const Follow *f = p->f;
@@ -126,8 +155,6 @@ static void put_region(Page *p, Span region)
     if (!source || !p->left)
         return;
     last = span_end(map, region).line;
-    uint32_t shown = last - first + 1 < p->left ? last - first + 1 : p->left;
-    p->left -= shown;
     HtmlMark *marks = arena_new_array(&p->f->arena, HtmlMark, p->n + 1);
     size_t n = 0;
     for (uint32_t i = 1; i <= p->n; i++) {
@@ -136,10 +163,23 @@ static void put_region(Page *p, Span region)
         if (k && span.source == region.source && span.from >= region.from && span.to <= region.to)
             marks[n++] = (HtmlMark){span.from, span.to, HTML_MARK_CHOICE, k, "rf", p->id, k % HUES};
     }
-    HtmlLines lines = {first, first + shown - 1, 0};
-    html_source(p->out, source->text, source->len, lines, n, marks);
-    if (first + shown <= last)
-        buf_printf(p->out, "<p>⋮ %u more lines</p>", (unsigned)(last - first + 1 - shown));
+    const bool *seen = seen_lines(p, first, last, n, marks, region.source);
+    uint32_t folded = 0;
+    for (uint32_t i = 0; i <= last - first; i++) {
+        uint32_t end = i;
+        while (end <= last - first && seen[end] && p->left)
+            end++, p->left--;
+        if (end == i) {
+            folded++;
+            continue;
+        }
+        put_fold(p, folded);
+        folded = 0;
+        HtmlLines lines = {first + i, first + end - 1, 0};
+        html_source(p->out, source->text, source->len, lines, n, marks);
+        i = end - 1;
+    }
+    put_fold(p, folded);
 }
 
 /* ---- the columns ---------------------------------------------------------------------------------------------------------------- */
@@ -286,8 +326,10 @@ static void put_needs(Page *p)
     if (!p->f->report.kernels.n)
         return;
     cost_sums(&p->f->costs, &sums);
-    buf_str(p->out, "<details class=\"relay-cost relay-needs\" open><summary>What the kernels need "
-                    "of this machine</summary>");
+    buf_printf(p->out,
+               "<details class=\"relay-cost relay-needs\"%s><summary>What the kernels need of this "
+               "machine</summary>",
+               p->f->report.kernels.n > KERNELS_OPEN ? "" : " open");
     cost_table(&p->f->costs, p->out, put_kernel_classes, p);
     buf_str(p->out, "<pre>");
     buf_html(p->out, buf_text(&sums), sums.n);
@@ -310,8 +352,10 @@ void follow_html(Follow *f, Buf *out)
                "<header>JIT at level %d: a click, or an arrow key, follows an expression"
                "<label for=\"rf%016llx-0\">all lines</label></header>",
                f->s->opt_level, (unsigned long long)p.id);
+    buf_str(out, "<div class=\"relay-text\">");
     for (size_t i = 0; i < f->regions.n; i++)
         put_region(&p, f->regions.at[i].span);
+    buf_str(out, "</div>");
     put_needs(&p);
     buf_str(out, "<div class=\"relay-columns\">");
     for (FollowStageKind kind = 0; kind < FOLLOW_STAGES; kind++)

@@ -17,10 +17,12 @@ typedef struct Box {
     const char *name; /* of the operator, or what it is; of a fold, what its members begin with */
     const char *type; /* of its value, `1x64x56x56`; NULL: no tensor */
     double bytes;
-    uint32_t group; /* the fused group that it is in, from 1; 0: none */
+    uint32_t group; /* the fused group that it is in, from 1; 0: none, or several */
+    uint32_t groups; /* of a fold: how many; else at most 1 */
     const char *block; /* the part of the network, by the names of its weights; NULL: none */
     uint32_t members; /* of a fold; else 1 */
     bool input;
+    bool known; /* computed of weights and constants alone */
     double x, y, wide, high; /* where it is drawn, in points from the top left */
 } Box;
 
@@ -83,22 +85,24 @@ static void set_box(Graph *g, const Expr *e, uint32_t box)
     ptrmap_put(&g->of, e, (void *)(uintptr_t)box);
 }
 
-static uint32_t add_box(Graph *g, const Expr *e, const char *name)
-{
-    Box box = {.name = name, .members = 1, .input = e->kind <= EXPR_CON};
-    box.type = type_words(g, e->type, &box.bytes);
-    box.group = (uint32_t)(uintptr_t)ptrmap_find(&g->groups, e);
-    vec_push(&g->boxes, &g->arena, box);
-    set_box(g, e, (uint32_t)g->boxes.n);
-    return (uint32_t)g->boxes.n;
-}
-
 /* What stands in front of the first `_` of a weight's name. */
 static const char *block_of(Graph *g, const char *name)
 {
     const char *end = strchr(name, '_');
     return *name == '%' && end ? arena_copy_text(&g->arena, name + 1, (size_t)(end - name - 1))
                                : NULL;
+}
+
+static uint32_t add_box(Graph *g, const Expr *e, const char *name)
+{
+    Box box = {.name = name, .members = 1, .input = e->kind <= EXPR_CON};
+    box.type = type_words(g, e->type, &box.bytes);
+    box.group = (uint32_t)(uintptr_t)ptrmap_find(&g->groups, e);
+    box.groups = box.group != 0;
+    box.known = !box.input || e->kind == EXPR_CONSTANT || block_of(g, name);
+    vec_push(&g->boxes, &g->arena, box);
+    set_box(g, e, (uint32_t)g->boxes.n);
+    return (uint32_t)g->boxes.n;
 }
 
 static void add_edge(Graph *g, uint32_t from, uint32_t to)
@@ -142,7 +146,7 @@ static void add_input(void *data, Expr *const *slot)
     input_box(data, *slot);
 }
 
-/* A block's name comes from the weights, and goes on to what has none. */
+/* A block's name comes from the weights, and what was made of them, and goes on to what has none. */
 static void add_operand(void *data, Expr *const *slot)
 {
     Operands *o = data;
@@ -153,8 +157,9 @@ static void add_operand(void *data, Expr *const *slot)
     Box *box = &g->boxes.at[o->to - 1];
     const Box *source = &g->boxes.at[from - 1];
     const char *block = source->input ? block_of(g, source->name) : source->block;
-    if (block && (!box->block || source->input))
+    if (block && (!box->block || source->known))
         box->block = block;
+    box->known &= source->known;
     add_edge(g, from, o->to);
 }
 
@@ -262,6 +267,7 @@ static void fold(Graph *g)
     size_t n = g->boxes.n;
     uint32_t *to = arena_alloc_array(&g->arena, n + 1, sizeof *to);
     Vec(Box) boxes = {0};
+    uint32_t latest = 0; /* group */
     for (size_t i = 0; i < n; i++) {
         const Box *b = &g->boxes.at[i];
         Box *last = boxes.n ? &vec_last(&boxes) : NULL;
@@ -273,6 +279,10 @@ static void fold(Graph *g)
             continue;
         }
         if (same) {
+            if (b->group && b->group != latest)
+                last->groups++;
+            if (last->group != b->group)
+                last->group = 0;
             last->members++;
             last->type = b->type;
             last->bytes = b->bytes;
@@ -280,6 +290,7 @@ static void fold(Graph *g)
             vec_push(&boxes, &g->arena, *b);
         }
         to[i] = (uint32_t)boxes.n - 1;
+        latest = b->group ? b->group : latest;
     }
     Vec(Edge) edges = {0};
     for (size_t i = 0; i < g->edges.n; i++) {
@@ -306,6 +317,8 @@ static void put_name(Buf *out, const Box *b)
         buf_printf(out, "%s: %u calls", b->block, (unsigned)b->members);
     else
         buf_str(out, b->name);
+    if (b->groups > 1)
+        buf_printf(out, " in %u groups", (unsigned)b->groups);
 }
 
 /* ---- layout ------------------------------------------------------------------------------------------------------------------------ */

@@ -71,15 +71,17 @@ static void put_silence(Buf *out, const TraceStep *step)
 
 static void put_events(Trace *t, Buf *out, const TraceStep *step, Extent x)
 {
-    for (size_t i = 0; i < step->events.n && i < x.events; i++) {
+    /* A line that says that there is one more would take the place of that. */
+    size_t most = step->events.n == x.events + 1 ? step->events.n : x.events;
+    for (size_t i = 0; i < step->events.n && i < most; i++) {
         buf_str(out, "// - ");
         trace_event_print(t, out, &step->events.at[i]);
         buf_char(out, '\n');
     }
     if (x.alone && !step->events.n)
         put_silence(out, step);
-    if (step->events.n > x.events)
-        buf_printf(out, "// … and %zu more decisions\n", step->events.n - x.events);
+    if (step->events.n > most)
+        buf_printf(out, "// … and %zu more decisions\n", step->events.n - most);
 }
 
 /* Without a sign in front, where nothing changed. */

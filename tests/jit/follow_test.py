@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 RELAY = os.environ["RELAY"]
+RESNET = os.path.join(os.environ["RELAY_SOURCE"], "tests", "bench", "programs", "resnet18.rly")
 BODY = """(%x: Tensor[(64, 128), float32], %w: Tensor[(32, 128), float32]) {
   let %y = nn.dense(%x, %w, units=32);
   nn.relu(%y * 3f + (1f + 3f))
@@ -149,7 +150,18 @@ class Follow(unittest.TestCase):
         text = compiled(f"(%x: Tensor[(32), float32]) {{\n  let %y = %x;\n{calls}  %y199\n}}\n", "html")
         self.assertLess(len(text.encode()), 200000)
         self.assertLess(Page(text).elements, 3000)
-        self.assertIn("more lines", text)
+        self.assertRegex(text, r"<p>⋮ \d+ lines</p>")
+
+    def test_network(self):
+        """A network has its operators to choose from, and not its hundred parameters."""
+        text = subprocess.run([RELAY, "compile", "--emit", "html", RESNET], capture_output=True, text=True, check=True).stdout
+        page = Page(text)
+        self.assertLess(len(text.encode()), 200_000)
+        self.assertLess(page.elements, 3000)
+        self.assertLess(text.index("⋮ 102 lines"), text.index("data-stage"))
+        choices = [line for _, line in page.lines["text"]]
+        for call in ("nn.conv2d(%data, %stem_w, strides=[2, 2]", "nn.batch_norm(%0, %stem_gamma", "nn.relu(", "nn.max_pool2d(%2"):
+            self.assertTrue(any(line.startswith(call) for line in choices), call)
 
     def test_scalars(self):
         """Control code, without any kernel."""

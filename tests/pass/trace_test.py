@@ -131,6 +131,17 @@ class Views(unittest.TestCase):
         self.assertLess(len(text.encode()), 200_000)
         self.assertLess(Page(text).elements, 3000)
 
+    def test_the_graph_of_a_network_is_folded(self):
+        """A box for each part, by the names of its weights and of what was made of them, before the pipeline and behind it."""
+        said = subprocess.run([RELAY], input=f":load {RESNET}\n:show graph @main\n:pass -O3 @main as @fast\n:show graph @fast\n",
+                              capture_output=True, text=True, check=True, timeout=60).stdout
+        parts = ["stem", *(f"s{i}b{k}" for i in range(1, 5) for k in (1, 2)), "fc"]
+        before, behind = (re.findall(r"^ +\d+  (\w+): (\d+) calls(?: in (\d+) groups)?", text, re.M)
+                          for text in said.split("\nboxes ")[1:])
+        self.assertEqual([part for part, _, _ in before], parts)
+        self.assertEqual([part for part, _, _ in behind], ["stem"] + parts)
+        self.assertTrue(all(groups for part, _, groups in behind if part != "fc"))
+
     def test_long_programs(self):
         lines = "".join(f"  %{i + 1} = exp(%{i});\n" for i in range(100_000))
         path = self.file(f"{HEAD}def @main(%x: Tensor[(4), float32]) {{\n  %0 = negative(%x);\n{lines}  %100000\n}}\n")
