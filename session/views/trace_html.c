@@ -231,7 +231,8 @@ static void put_events(Page *p, const TraceStep *step)
         buf_deinit(&words);
     }
     if (step->events.n > n)
-        buf_printf(p->out, "<li>… and %zu more decisions</li>", step->events.n - n);
+        buf_printf(p->out, "<li>… and %zu more decision%s</li>", step->events.n - n,
+                   step->events.n - n == 1 ? "" : "s");
     buf_str(p->out, "</ul>");
 }
 

@@ -76,9 +76,9 @@ def lines_of(page):
 
 
 def follow_constant(page):
-    """A click on the product with the constant, its sign, leaves its lines in the loops, in LLVM IR and in the machine code."""
+    """A click on the product with the constant leaves its lines in the loops, in LLVM IR and in the machine code."""
     before = lines_of(page)
-    click(page, f"[...{output('constant')}.querySelectorAll('label')].find(l => l.textContent === '*')")
+    click(page, f"[...{output('constant')}.querySelectorAll('label')].find(l => l.textContent.includes('*'))")
     after = lines_of(page)
     for stage in ("loops", "llvm", "asm"):
         assert 0 < len(after[stage]) < len(before[stage]), (stage, after)
