@@ -317,25 +317,53 @@ void command_explain(CommandCall *c)
     free(name);
 }
 
-static const struct SettingRow {
-    const char *name, *wrong, *instance;
-} settings[] = {
-    {"opt", "the levels are 0 to 5", "for instance `:set opt 3`"},
-    {"exact", "`:set exact` is `on` or `off`", "for instance `:set exact on`"},
-    {"tf32", "`:set tf32` is `on` or `off`", "for instance `:set tf32 on`"},
-    {"cache", "`:set cache` is `on` or `off`", "for instance `:set cache off`"},
-};
+typedef struct SettingRow {
+    const char *name, *values, *instance, *doc;
+} SettingRow;
 
-static void list_settings(RelaySession *s)
+static const SettingRow settings[] = {
+    {"opt", "the levels are 0 to 5", "3",
+     "the level of the pipeline before code is made; 0: as written"},
+    {"exact", "`:set exact` is `on` or `off`", "on",
+     "whether code takes no sum in another order than written and approximates nothing"},
+    {"tf32", "`:set tf32` is `on` or `off`", "on",
+     "whether products of float32 on a card round their factors to TF32"},
+    {"cache", "`:set cache` is `on` or `off`", "off",
+     "whether compiled code is kept in files and taken from there"},
+};
+#define SETTINGS (sizeof settings / sizeof *settings)
+
+static void setting_print(const RelaySession *s, const SettingRow *row, Buf *out)
 {
-    emit_printf(s, RELAY_OUTPUT_DISPLAY,
-                "opt %d   the level of the pipeline before code is made; 0: as written\n"
-                "exact %s   whether code takes no sum in another order than written and "
-                "approximates nothing\n"
-                "tf32 %s   whether products of float32 on a card round their factors to TF32\n"
-                "cache %s   whether compiled code is kept in files and taken from there",
-                s->opt_level, s->exact ? "on" : "off", s->tf32 ? "on" : "off",
-                s->no_cache ? "off" : "on");
+    char level[2] = {(char)('0' + s->opt_level), '\0'};
+    const char *const values[SETTINGS] = {level, s->exact ? "on" : "off", s->tf32 ? "on" : "off",
+                                          s->no_cache ? "off" : "on"};
+    buf_printf(out, "%s%-5s %-3s   %s", out->n ? "\n" : "", row->name, values[row - settings],
+               row->doc);
+}
+
+static void display_settings(RelaySession *s, const SettingRow *only)
+{
+    Buf text = {0};
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (!only || only == &settings[i])
+            setting_print(s, &settings[i], &text);
+    emit_text(s, RELAY_OUTPUT_DISPLAY, &text);
+    buf_deinit(&text);
+}
+
+static void unknown_setting(CommandCall *c, Str word, Span at)
+{
+    const char *names[SETTINGS];
+    char *name = memory_text(word.ptr, word.len);
+    for (size_t i = 0; i < SETTINGS; i++)
+        names[i] = settings[i].name;
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, at, "there is no setting `%.*s`",
+                         (int)word.len, word.ptr);
+    if (name)
+        diag_suggest(d, name, SETTINGS, names);
+    diag_help(d, "there are opt, exact, tf32 and cache, and `:set keep`");
+    free(name);
 }
 
 void command_set(CommandCall *c)
@@ -344,18 +372,19 @@ void command_set(CommandCall *c)
     Span at = c->args;
     Str word = command_word(c);
     char *value = command_rest(c);
-    const struct SettingRow *row = NULL;
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    const SettingRow *row = NULL;
+    for (size_t i = 0; i < SETTINGS; i++)
         if (str_is(word, settings[i].name))
             row = &settings[i];
-    if (str_is(word, "keep"))
+    if (str_is(word, "keep")) {
         settings_keep(c);
-    else if (word.len && (!row || !value || !relay_session_set(s, row->name, value))) {
-        Diag *d = diag_error(s->cx.diags, E0402_USAGE, at, "%s",
-                             row ? row->wrong : "there is no such setting");
-        diag_help(d, "%s", row ? row->instance : settings[0].instance);
+    } else if (word.len && !row) {
+        unknown_setting(c, word, at);
+    } else if (value && *value && row && !relay_session_set(s, row->name, value)) {
+        Diag *d = diag_error(s->cx.diags, E0402_USAGE, at, "%s", row->values);
+        diag_help(d, "for instance `:set %s %s`", row->name, row->instance);
     } else {
-        list_settings(s);
+        display_settings(s, row);
     }
     free(value);
 }
