@@ -392,6 +392,13 @@
         look();
         service.eventMessage.connect(look);
         service.sessionChanged.connect(look);
+        /* JupyterLab empties the list of variables when something was evaluated, and fills it for another frame alone. */
+        let shown;
+        service.model.callstack.framesChanged.connect((calls) => {
+          if (able() && calls.frame && calls.frame === shown && !service.model.variables.scopes.length)
+            calls.frame = shown;
+          shown = calls.frame;
+        });
       },
     };
   }

@@ -16,6 +16,10 @@ from browser import PANEL, Lab, command
 CELLS = {
     "definition": "def @mean(%x: Tensor[(4), float32]) -> float32 {\n  let %total = sum(%x);\n  %total / 4f\n}",
     "use": "let %data = stack((1f, 2f, 3f, 6f), axis=0);\n@mean(%data)",
+    "fact": "def @fact(%n: int32) -> int32 {\n  if (%n == 0) { 1 } else { %n * @fact(%n - 1) }\n}",
+    "when": ":break @fact if %n == 1",
+    "call": "@fact(3)",
+    "root": "let %z = sqrt(1f - 3f);\n%z * 2f",
 }
 BACK = "document.querySelector('.jp-DebuggerSidebar [data-command=\"relay-lang:stepBack\"]')"
 HIGHLIGHT = "document.querySelector('.jp-DebuggerEditor-highlight')"
@@ -55,10 +59,57 @@ def inspect_tensor(page):
         page.wait(f"{text('.jp-DebuggerVariables')}.includes('{fact}')", 30, f"the tensor shows its {fact}")
 
 
+def result(page, cell):
+    """The last output of a cell that goes on and ends."""
+    command(page, "debugger:continue")
+    page.wait(f"{PANEL}.content.widgets[{cell}].model.executionCount && !{HIGHLIGHT}", 60, "the cell ends")
+    return page.value(f"{PANEL}.content.widgets[{cell}].model.outputs.toJSON()")[-1]["data"]["text/plain"]
+
+
+def key(page, name, code, modifiers=0):
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code, modifiers=modifiers)
+
+
+def evaluate(page, expression, value):
+    """In the console of the debugger, over the frame that is chosen; the variables are still shown behind it."""
+    page.value("jupyterapp.commands.execute('debugger:evaluate'), true")
+    page.wait("!!document.activeElement.closest('.jp-CodeConsole')", 30, "the console opens")
+    for sign in expression:
+        page.call("Input.dispatchKeyEvent", type="char", text=sign)
+    key(page, "Enter", 13, modifiers=8)
+    page.wait(f"{text('.jp-CodeConsole-content')}.trim().endsWith('{value}')", 30, f"`{expression}` is {value}")
+    page.wait(f"{text('.jp-DebuggerVariables')}.includes('%n')", 30, "the variables stay")
+
+
+def check_condition(page):
+    """A breakpoint that a cell sets, with its condition; the way back to the start; an expression over a frame."""
+    for cell in (2, 3):
+        run(page, cell)
+        page.wait(f"{PANEL}.content.widgets[{cell}].model.executionCount", 60, "the cell ran")
+    run(page, 4)
+    page.wait(f"!!{HIGHLIGHT}", 60, "it stands still")
+    page.wait(f"/%n:?\\s*1/.test({text('.jp-DebuggerVariables')})", 30, "it stops where the condition holds")
+    evaluate(page, "%n * 100", 100)
+    command(page, "relay-lang:reverseContinue")
+    page.wait(f"{HIGHLIGHT}?.innerText.trim() === '@fact(3)'", 30, "it goes back to the beginning")
+    command(page, "debugger:continue")
+    page.wait(f"/%n:?\\s*1/.test({text('.jp-DebuggerVariables')})", 30, "and on to where it was")
+    assert result(page, 4) == "6"
+
+
+def check_nan(page):
+    command(page, "debugger:pause-on-exceptions", {"filter": "nan"})
+    time.sleep(1)
+    run(page, 5)
+    page.wait(f"{HIGHLIGHT}?.innerText.includes('sqrt')", 60, "it stops at the first NaN")
+    assert result(page, 5) == "nan"
+
+
 def main():
     with Lab() as lab:
         lab.write("debug.ipynb", CELLS)
-        page = lab.open("debug.ipynb", 2)
+        page = lab.open("debug.ipynb", len(CELLS))
         page.wait("document.querySelector('.jp-DebuggerBugButton')?.getAttribute('aria-disabled') === 'false' ||"
                   " document.querySelector('.jp-DebuggerBugButton')?.disabled === false", 60, "the debugger may be started")
         time.sleep(2)
@@ -85,10 +136,9 @@ def main():
         page.wait(f"{HIGHLIGHT}?.innerText.trim() === '%total / 4f'", 30, "and on again")
         command(page, "debugger:stepOut")
         page.wait(f"!{text('.jp-DebuggerCallstack')}.includes('@mean')", 30, "it steps out")
-        command(page, "debugger:continue")
-        page.wait(f"{PANEL}.content.widgets[1].model.executionCount && !{HIGHLIGHT}", 60, "the cell ends")
-        outputs = page.value(f"{PANEL}.content.widgets[1].model.outputs.toJSON()")
-        assert outputs[-1]["data"]["text/plain"] == "3", outputs
+        assert result(page, 1) == "3"
+        check_condition(page)
+        check_nan(page)
 
 
 if __name__ == "__main__":
