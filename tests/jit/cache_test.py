@@ -72,6 +72,17 @@ def @grow(%n: int32, %x: Tensor[(?), int32]) -> int32 {
 def @main(%n: int32) { @grow(%n, full(divide(6, %n), shape=[1], dtype="int32")) }
 """
 
+# Which closure it is, and so its code at the two types, is known when it is called.
+POLYMORPHIC = """#[version = "0.0.5"]
+def @main(%n: int32) -> ((int32, int32), (float32, int32)) {
+  let %f = fn [A](%x: A) -> (A, int32) { (%x, %n) };
+  let %r = ref(%f);
+  ref_write(%r, fn [A](%x: A) -> (A, int32) { (%x, %n + 1) });
+  let %g = ref_read(%r);
+  (%g(5), %g(2f))
+}
+"""
+
 CLOSURES = """def @f(%x: int32) -> int32 { %x * 2 }
 let %k = 5;
 let %g = fn (%y: int32) -> int32 { @f(%y) + %k };
@@ -233,6 +244,14 @@ def @main(%n: int32) {
                     self.assertEqual(self.run_values(path, n), wanted[n])
                 self.assertIn("divided by zero", self.run_values(path, 0)[2])
                 self.assertEqual(len(self.files()), 1)
+
+    def test_types_of_polymorphic_closures_are_kept(self):
+        path = self.write("closures.rly", POLYMORPHIC)
+        wanted = self.run_values(path, 3, "interp")
+        self.assertEqual(wanted[0], 0, wanted)
+        self.assertEqual(self.run_values(path, 3), wanted)
+        self.without_llvm()
+        self.assertEqual(self.run_values(path, 3), wanted)
 
     def test_closures_are_kept_and_find_what_is_defined_anew(self):
         plain = self.relay("--exec", "jit", input=CLOSURES, env={"RELAY_CACHE": "off"}).stdout
