@@ -255,6 +255,20 @@ class Compiled(unittest.TestCase):
         self.assertEqual((n.tolist(), library.program_error()), (1000, b""))
 
     @unittest.skipIf(SANITIZED, "Python is not sanitized")
+    def test_nothing_of_a_library_can_be_written(self):
+        """However many pages its names take."""
+        for n in [1, 30, 60]:
+            name = f"lib{n}.so"
+            functions = [f"def @{'f' * 60}{i}(%x: int32) -> int32 {{ %x + {i} }}" for i in range(n)]
+            self.write("many.rly", "\n".join(['#[version = "0.0.5"]', *functions]))
+            self.relay("compile", "many.rly", "--emit", "lib", "-o", name)
+            ctypes.CDLL(self.at(name))
+            with open("/proc/self/maps", encoding="utf-8") as maps:
+                ways = [line.split()[1] for line in maps if line.endswith(name + "\n")]
+            self.assertIn("r-xp", ways)
+            self.assertFalse([way for way in ways if "w" in way])
+
+    @unittest.skipIf(SANITIZED, "Python is not sanitized")
     def test_threads(self):
         """Each has its own results and its own error; two libraries do not wait for each other."""
         self.library()
