@@ -464,7 +464,7 @@ static void find_changed(void *data, NestNode *node)
 {
     const Changed *c = data;
     if (node->kind == NEST_LOOP || node->kind == NEST_IF_NAN || node->kind == NEST_BARRIER ||
-        node->kind == NEST_WAIT)
+        node->kind == NEST_WAIT || node->kind == NEST_PASS)
         return;
     c->is[node->buffer] = true;
     if (node->kind == NEST_FOLD && nest_is_position(node->fold))
@@ -843,32 +843,59 @@ static Ssa call_text(Gen *g, LLVMTypeRef result, Ssa *args, unsigned n, const ch
     return LLVMBuildCall2(g->b, type, fn, args, n, "");
 }
 
-/* Where a factor begins, and how far its matrices are apart along the folds and beside them, in units of 16 bytes. */
-static Ssa group_factor(Emit *e, const Te *x, int64_t pitch)
+/* What tensor cores are told of a factor: where it begins, and how far its matrices are apart along the folds and beside them, in units of
+ * 16 bytes; of boxes, whose rows have 128 bytes with their parts exchanged, that, and how far eight of them are from the next ones. */
+static Ssa group_factor(Emit *e, const NestNode *s, int which)
 {
     Gen *g = e->g;
-    int64_t apart = pitch * 2 / NEST_ROW_BYTES, beside = 8;
+    const Te *x = which ? s->number : s->value;
+    int64_t apart = s->boxed ? 1 : s->pitch[which] * 2 / NEST_ROW_BYTES;
+    int64_t beside = s->boxed ? 8 * NEST_BOX_ROW / NEST_ROW_BYTES : 8;
+    int64_t form = apart << 16 | beside << 32 | (int64_t)s->boxed << 62;
     Ssa at = LLVMBuildPtrToInt(g->b, emit_place(e, x->tensor, x->index[0]), g->i64, "");
     at = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, at, gen_int(g->i64, 4), ""),
                       gen_int(g->i64, 0x3fff), "");
-    return LLVMBuildOr(g->b, at, gen_int(g->i64, apart << 16 | beside << 32), "");
+    return LLVMBuildOr(g->b, at, gen_int(g->i64, form), "");
+}
+
+/* The name of a group's product of so many bytes of folds, and what stands behind its factors. */
+static void group_name(const NestNode *s, Buf *out, const char **behind)
+{
+    static const char *const bytes[2] = {"s8", "u8"};
+    const DType *f = s->factors;
+    bool whole = f[0].bits == 8;
+    const char *type = f[0].bits == 32 ? "tf32" : f[0].code == DTYPE_CODE_BFLOAT ? "bf16" : "f16";
+    buf_printf(out, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s", s->lanes,
+               NEST_GROUP_BYTES / (int)dtype_size(f[0]), whole ? "s32" : "f32",
+               whole ? bytes[!dtype_is_signed(f[0])] : type,
+               whole ? bytes[!dtype_is_signed(f[1])] : type);
+    *behind = whole ? "" : f[0].bits == 32 ? ", 1, 1" : ", 1, 1, 0, 0";
+}
+
+/* From one product to the next, in units of 16 bytes. */
+static int64_t group_step(const NestNode *s, int which)
+{
+    return s->boxed ? NEST_GROUP_BYTES / NEST_ROW_BYTES : 2 * s->pitch[which] * 2 / NEST_ROW_BYTES;
 }
 
 /* The sums are in the tensor cores' hands from the fence to the wait, so that all is one text. */
 static void make_group(Emit *e, const NestNode *s)
 {
     Gen *g = e->g;
-    Buf text = {0}, operands = {0};
+    Buf text = {0}, operands = {0}, name = {0};
+    const char *behind;
     int n = s->lanes / 2;
-    const char *type = s->factors[0].code == DTYPE_CODE_BFLOAT ? "bf16" : "f16";
+    bool whole = s->factors[0].bits == 8;
+    int64_t folds = NEST_GROUP_BYTES / (int64_t)dtype_size(s->factors[0]);
+    group_name(s, &name, &behind);
     Ssa args[2 + NEST_GROUP_COLUMNS_MOST / 2];
     LLVMTypeRef sums[NEST_GROUP_COLUMNS_MOST / 2];
-    args[0] = group_factor(e, s->value, s->pitch[0]);
-    args[1] = group_factor(e, s->number, s->pitch[1]);
+    for (int i = 0; i < 2; i++)
+        args[i] = group_factor(e, s, i);
     for (int i = 0; i < n; i++) {
         args[2 + i] = emit_register(e, s->buffer, word_place(e, s->at, i));
-        sums[i] = g->f32;
-        buf_str(&operands, "=f,");
+        sums[i] = whole ? g->i32 : g->f32;
+        buf_str(&operands, whole ? "=r," : "=f,");
     }
     buf_str(&operands, "l,l");
     for (int i = 0; i < n; i++)
@@ -876,15 +903,14 @@ static void make_group(Emit *e, const NestNode *s)
     buf_str(&operands, ",~{memory}");
     buf_str(&text, "{\n.reg .pred p;\n.reg .b64 a, b;\nsetp.ne.b32 p, 1, 0;\n");
     buf_str(&text, "wgmma.fence.sync.aligned;\n");
-    for (int64_t k = 0; k < s->folds / NEST_GROUP_FOLDS; k++) {
+    for (int64_t k = 0; k < s->folds / folds; k++) {
         for (int i = 0; i < 2; i++)
             buf_printf(&text, "add.s64 %c, $%d, %lld;\n", i ? 'b' : 'a', n + i,
-                       (long long)(k * 2 * s->pitch[i] * 2 / NEST_ROW_BYTES));
-        buf_printf(&text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {", s->lanes, type,
-                   type);
+                       (long long)(k * group_step(s, i)));
+        buf_printf(&text, "%s {", buf_text(&name));
         for (int i = 0; i < n; i++)
             buf_printf(&text, "%s$%d", i ? ", " : "", i);
-        buf_str(&text, "}, a, b, p, 1, 1, 0, 0;\n");
+        buf_printf(&text, "}, a, b, p%s;\n", behind);
     }
     buf_str(&text, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
     LLVMTypeRef result = LLVMStructTypeInContext(g->c, sums, (unsigned)n, false);
@@ -892,6 +918,71 @@ static void make_group(Emit *e, const NestNode *s)
     set_words(e, s, words, n);
     buf_deinit(&text);
     buf_deinit(&operands);
+    buf_deinit(&name);
+}
+
+/* ---- boxes that come by themselves ----------------------------------------------------------------------------------------------- */
+
+/* An address of shared memory as a number of 32 bits. */
+static Ssa shared_address(Emit *e, int buffer, const Te *at)
+{
+    return LLVMBuildPtrToInt(e->g->b, emit_place(e, buffer, at), e->g->i32, "");
+}
+
+/* The unit for copies sees the gate behind the fence, other threads behind a barrier. */
+static void make_open(Emit *e, const NestNode *s)
+{
+    Ssa args[2] = {shared_address(e, s->buffer, s->at), gen_int(e->g->i32, s->lanes)};
+    ptrmap_clear(&e->now);
+    call_text(e->g, e->g->nothing, args, 2,
+              "mbarrier.init.shared::cta.b64 [$0], $1;\nfence.proxy.async.shared::cta;",
+              "r,r,~{memory}");
+}
+
+/* The box counts at the gate, with the bytes that will come. The map is a parameter of the kernel, which is known by its name. */
+static void make_bulk(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    const NestBox *box = s->box;
+    Buf text = {0};
+    Ssa args[2 + NEST_BOX_AXES];
+    size_t name, bytes = (size_t)nest_box_size(box) * dtype_size(e->n->buffers.at[s->buffer].dtype);
+    unsigned map = (unsigned)(uintptr_t)ptrmap_find(&e->boxes, box) - 1;
+    ptrmap_clear(&e->now);
+    args[0] = shared_address(e, s->buffer, s->at);
+    args[1] = shared_address(e, s->gate, s->number);
+    buf_printf(&text, "{\n.reg .b64 map;\nmov.b64 map, %s_param_%u;\n",
+               LLVMGetValueName2(e->fn, &name), map);
+    buf_str(&text, "cvta.param.u64 map, map;\n");
+    buf_printf(&text, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$1], %zu;\n", bytes);
+    buf_printf(&text,
+               "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier"
+               "::complete_tx::bytes [$0], [map, {",
+               box->n);
+    for (int i = 0; i < box->n; i++) {
+        args[2 + i] = LLVMBuildTrunc(g->b, emit_index(e, box->axis[i].first), g->i32, "");
+        buf_printf(&text, "%s$%d", i ? ", " : "", 2 + i);
+    }
+    buf_str(&text, "}], [$1];\n}");
+    static const char operands[] = "r,r,r,r,r,r,r,~{memory}";
+    call_text(g, g->nothing, args, 2 + (unsigned)box->n, buf_text(&text),
+              operands + 2 * (NEST_BOX_AXES - box->n));
+    buf_deinit(&text);
+}
+
+/* Until the turn has ended: gates tell turns apart by whether they are even. */
+static void make_pass(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    ptrmap_clear(&e->now);
+    Ssa args[2] = {shared_address(e, s->buffer, s->at),
+                   LLVMBuildTrunc(g->b, emit_index(e, s->value), g->i32, "")};
+    args[1] = LLVMBuildAnd(g->b, args[1], gen_int(g->i32, 1), "");
+    call_text(g, g->nothing, args, 2,
+              "{\n.reg .pred there;\nwait_${:uid}:\n"
+              "mbarrier.try_wait.parity.shared::cta.b64 there, [$0], $1;\n"
+              "@!there bra wait_${:uid};\n}",
+              "r,r,~{memory}");
 }
 
 static void make_wait(Emit *e, const NestNode *s)
@@ -938,6 +1029,12 @@ static void make_node(Emit *e, const NestNode *node)
         make_pair(e, node);
     else if (node->kind == NEST_WAIT)
         make_wait(e, node);
+    else if (node->kind == NEST_OPEN)
+        make_open(e, node);
+    else if (node->kind == NEST_BULK)
+        make_bulk(e, node);
+    else if (node->kind == NEST_PASS)
+        make_pass(e, node);
     else if (node->copies)
         make_copy(e, node);
     else if (node->kind != NEST_LOOP)
@@ -1141,5 +1238,6 @@ void emit_end(Emit *e)
     ptrmap_deinit(&e->linear);
     ptrmap_deinit(&e->positions);
     ptrmap_deinit(&e->now);
+    ptrmap_deinit(&e->boxes);
     ptrmap_deinit(&e->columns);
 }

@@ -57,6 +57,7 @@ struct Emit {
     PtrMap linear; /* Te -> NestLinear */
     PtrMap positions; /* load of several indices -> its position, where that is linear */
     PtrMap now; /* values of the statement that is being made */
+    PtrMap boxes; /* NestBox -> the kernel's parameter that is the map of its tensor, + 1 */
     PtrMap columns; /* Te -> values of a load by turns of the unrolled loop that is being made */
     /* on a GPU: notes that `bad` holds, which stops nothing; NULL: not on one */
     void (*fault)(Emit *e, Ssa bad, const char *report);

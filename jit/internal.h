@@ -233,6 +233,7 @@ struct Jit {
     struct Cuda *cuda; /* the card, once it was opened, */
     struct Twins *twins; /* values that lie there too, */
     const char *gpu_target; /* for which code is made so, */
+    bool gpu_boxes; /* and its driver makes maps of tensors, where it is not another machine's */
     bool gpu_busy; /* it may be at work for the calls in progress */
     bool gpu_leave; /* what calls return may stay there alone */
     struct DeviceQueue *gpu_queue; /* what was asked for and is not begun (gpu/queue.h) */

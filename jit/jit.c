@@ -35,6 +35,7 @@ static Jit *jit_create(Ctx *cx)
         return NULL;
     }
     jit->cx = cx;
+    jit->gpu_boxes = true;
     jit->state = (JitState *)(void *)&cx->limits.words;
     jit->state->jit = jit;
     jit->state->interrupted = &cx->limits.interrupted;

@@ -107,7 +107,7 @@ JitKey *keep_key(Jit *jit, Module *env, const Def *def)
     if (cpu_limit())
         buf_str(&how, cpu_limit());
     if (jit->gpu)
-        buf_printf(&how, ";%s %d", jit->gpu, jit->tf32);
+        buf_printf(&how, ";%s %d %d", jit->gpu, jit->tf32, jit->gpu_boxes);
     if (ok) {
         key = memory_must(sizeof *key);
         *key = (JitKey){.refs = 1, .written = module_retain(env)};

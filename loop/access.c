@@ -58,6 +58,13 @@ static void collect_matrices(Collect *c)
         add_span(c, s->buffer, s->at, s->lanes, true);
         return;
     }
+    if (s->kind == NEST_GROUP && s->boxed) {
+        int row = NEST_BOX_ROW / (int)dtype_size(a->dtype);
+        add_span(c, a->tensor, a->index[0], NEST_GROUP_ROWS * row, false);
+        add_span(c, b->tensor, b->index[0], s->lanes * row, false);
+        add_span(c, s->buffer, s->at, s->lanes / 2, true);
+        return;
+    }
     if (s->kind == NEST_GROUP) {
         int64_t last = s->folds / 8 - 1;
         add_span(c, a->tensor, a->index[0], (int)(last * s->pitch[0] + NEST_GROUP_ROWS * 8), false);
@@ -85,6 +92,12 @@ static void collect(void *data, NestNode *node)
     if (node->kind == NEST_PRODUCT) {
         add_access(c, node->product.a, NULL, false);
         add_access(c, node->product.b, NULL, false);
+    }
+    if (node->kind == NEST_BULK) {
+        add_access(c, node->box->from, NULL, false);
+        add_access(c, node->gate, node->number, true);
+        add_span(c, node->buffer, node->at, (int)nest_box_size(node->box), true);
+        return;
     }
     add_loads(c, node->value);
     add_loads(c, node->number);

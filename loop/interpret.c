@@ -15,6 +15,7 @@ typedef struct Touch {
     int64_t block, phase; /* ANY: several; -1: nobody */
     int thread;
     bool atomic; /* one of the folds that may meet */
+    bool comes; /* what was written is a copy that has not arrived */
 } Touch;
 
 enum { NOBODY = -1, ANY = -2 };
@@ -31,6 +32,20 @@ typedef struct Arrival {
     char bytes[8];
 } Arrival;
 
+/* A box that has not arrived. */
+typedef struct Box {
+    const NestNode *s;
+    int64_t to, gate, first[NEST_BOX_AXES];
+} Box;
+
+/* What lies in a gate's memory. */
+typedef struct Gate {
+    uint16_t wanted, came; /* boxes of this turn */
+    uint32_t turn;
+} Gate;
+
+enum { CLOSED = 0xffff }; /* `wanted` of memory that was never made a gate */
+
 typedef struct Run {
     Nest *n;
     char **memory; /* by buffer; of each thread for what it has for itself */
@@ -43,6 +58,7 @@ typedef struct Run {
     int64_t **own; /* by variable: its values by thread; NULL: the same for all */
     Touched *touched; /* by buffer */
     Vec(Arrival) underway;
+    Vec(Box) boxes; /* underway, too */
     int *groups; /* by thread: of its copies, that are closed */
 } Run;
 
@@ -107,6 +123,8 @@ static void note_touch(Run *r, int buffer, int64_t at, bool writes)
         return;
     }
     Touch *written = &notes->written[at], *read = &notes->read[at];
+    if (written->block == r->now.block && written->comes)
+        r->failed = "a copy is touched before it has arrived";
     if (!apart(r, b, written) || (writes && !apart(r, b, read)))
         r->failed = "two threads touch the same place, and nothing says which comes first";
     if (writes) {
@@ -130,6 +148,14 @@ static bool reach(Run *r, int buffer, int64_t at, bool writes)
     else
         note_touch(r, buffer, at, writes);
     return !r->failed;
+}
+
+/* Notes that a copy is on its way to the place, or that it is there. */
+static void comes(Run *r, int buffer, int64_t at, bool underway)
+{
+    Touch *written = r->touched ? r->touched[buffer].written : NULL;
+    if (written)
+        written[at].comes = underway;
 }
 
 /* ---- expressions --------------------------------------------------------------------------------------------------------- */
@@ -233,6 +259,7 @@ static void run_statement(Run *r, const NestNode *s)
         memcpy(a.bytes, v.bytes, sizeof a.bytes);
         vec_push(&r->underway, r->n->arena, a);
         memset(to, 0xff, dtype_size(s->value->dtype));
+        comes(r, s->buffer, at, true);
         return;
     }
     DTypeId id = dtype_id(s->value->dtype);
@@ -364,6 +391,15 @@ static double in_word(DType t, uint32_t word, int which)
     return dtype_get_double(t, (char *)&word + (size_t)which * dtype_size(t));
 }
 
+/* Sums of integers wrap. */
+static void set_sum(DType t, uint32_t *to, double sum)
+{
+    if (dtype_is_float(t))
+        dtype_set_double(t, (char *)to, sum);
+    else
+        *to = (uint32_t)(int64_t)sum;
+}
+
 static void tile_of_warp(Run *r, const NestNode *s, int first)
 {
     double a[NEST_TILE_ROWS][32], b[NEST_TILE_COLUMNS][32];
@@ -391,14 +427,17 @@ static void tile_of_warp(Run *r, const NestNode *s, int first)
             double sum = dtype_get_double(sums, (char *)&words[i]);
             for (int k = 0; k < depth; k++)
                 sum += a[t / 4 + i / 2 * 8][k] * b[t % 4 * 2 + i % 2][k];
-            /* Sums of integers wrap. */
-            int32_t wrapped = (int32_t)(uint32_t)(int64_t)sum;
-            if (dtype_is_float(sums))
-                dtype_set_double(sums, (char *)&words[i], sum);
-            else
-                memcpy(&words[i], &wrapped, sizeof wrapped);
+            set_sum(sums, &words[i], sum);
         }
     }
+}
+
+/* Where an element of the box lies behind its first one: rows of 128 bytes, whose parts of 16 are exchanged. */
+static int64_t place_in_box(DType t, int64_t row, int64_t at)
+{
+    int64_t size = (int64_t)dtype_size(t), byte = at * size;
+    int64_t part = byte / NEST_ROW_BYTES ^ row % 8;
+    return (row * NEST_BOX_ROW + part * NEST_ROW_BYTES + byte % NEST_ROW_BYTES) / size;
 }
 
 /* A factor's element as the group's tensor cores find it: row and fold. */
@@ -406,10 +445,16 @@ static double in_matrices(Run *r, const NestNode *s, int which, int64_t from, in
                           int64_t fold)
 {
     const Te *load = which ? s->number : s->value;
-    int64_t at = from + fold / 8 * s->pitch[which] + row * 8 + fold % 8;
+    int64_t at = from + (s->boxed ? place_in_box(load->dtype, row, fold)
+                                  : fold / 8 * s->pitch[which] + row * 8 + fold % 8);
     if (r->failed || !reach(r, load->tensor, at, false))
         return 0;
-    return dtype_get_double(load->dtype, element_at(r, load->tensor, at));
+    double v = dtype_get_double(load->dtype, element_at(r, load->tensor, at));
+    uint32_t word;
+    if (load->dtype.bits != 32)
+        return v;
+    memcpy(&word, element_at(r, load->tensor, at), sizeof word);
+    return in_word(load->dtype, word, 0);
 }
 
 static void group_of_warps(Run *r, const NestNode *s, int first, const int64_t from[2])
@@ -440,8 +485,7 @@ static void group_of_warps(Run *r, const NestNode *s, int first, const int64_t f
         for (int i = 0; i < s->lanes / 2; i++) {
             int row = thread / NEST_WARP * 16 + thread % NEST_WARP / 4 + i / 2 % 2 * 8;
             int column = i / 4 * 8 + thread % 4 * 2 + i % 2;
-            double v = dtype_get_double(t, (char *)&words[i]) + sums[row][column];
-            dtype_set_double(t, (char *)&words[i], v);
+            set_sum(t, &words[i], dtype_get_double(t, (char *)&words[i]) + sums[row][column]);
         }
     }
 }
@@ -491,13 +535,120 @@ static void wait_for_copies(Run *r, const NestNode *s, const There *there)
     for (size_t i = 0; i < r->underway.n; i++) {
         const Arrival a = r->underway.at[i];
         r->now.thread = a.thread;
-        if (!there->is[a.thread] || a.group >= r->groups[a.thread] - s->lanes)
+        if (!there->is[a.thread] || a.group >= r->groups[a.thread] - s->lanes) {
             r->underway.at[left++] = a;
-        else if (reach(r, a.buffer, a.at, true))
+            continue;
+        }
+        comes(r, a.buffer, a.at, false);
+        if (reach(r, a.buffer, a.at, true))
             memcpy(element_at(r, a.buffer, a.at), a.bytes,
                    dtype_size(r->n->buffers.at[a.buffer].dtype));
     }
     r->underway.n = left;
+}
+
+/* ---- boxes ------------------------------------------------------------------------------------------------------------- */
+
+/* The gate, for one who makes it or is at it; NULL after a failure. */
+static Gate *gate_at(Run *r, int buffer, int64_t at, bool makes)
+{
+    if (!reach(r, buffer, at, makes))
+        return NULL;
+    Gate *g = (Gate *)(void *)element_at(r, buffer, at);
+    if (!makes && g->wanted == CLOSED)
+        r->failed = "a gate was never made one";
+    return r->failed ? NULL : g;
+}
+
+static void open_gate(Run *r, const NestNode *s)
+{
+    Gate *g = gate_at(r, s->buffer, eval_index(r, s->at), true);
+    if (g)
+        *g = (Gate){.wanted = (uint16_t)s->lanes};
+}
+
+/* Nobody knows when it comes: what lies there until then is of no use to anybody. */
+static void ask_for_box(Run *r, const NestNode *s)
+{
+    Box b = {.s = s, .to = eval_index(r, s->at), .gate = eval_index(r, s->number)};
+    int64_t n = nest_box_size(s->box);
+    size_t size = dtype_size(r->n->buffers.at[s->buffer].dtype);
+    Gate *g = gate_at(r, s->gate, b.gate, false);
+    if (g && g->came == g->wanted)
+        r->failed = "more boxes come to a gate than it waits for";
+    for (int i = 0; i < s->box->n; i++)
+        b.first[i] = eval_index(r, s->box->axis[i].first);
+    for (int64_t i = 0; i < n; i++) {
+        if (r->failed || !reach(r, s->buffer, b.to + i, true))
+            return;
+        memset(element_at(r, s->buffer, b.to + i), 0xff, size);
+        comes(r, s->buffer, b.to + i, true);
+    }
+    g->came++;
+    vec_push(&r->boxes, r->n->arena, b);
+}
+
+/* An element of the box comes from where it lies, or is 0 where the tensor has none. */
+static void bring_element(Run *r, const Box *b, int64_t row, int64_t at)
+{
+    const NestNode *s = b->s;
+    const NestBox *box = s->box;
+    int64_t from = box->offset, rest = row;
+    bool inside = true;
+    for (int i = 0; i < box->n; i++) {
+        int64_t v = b->first[i] + (i ? rest % box->axis[i].length : at);
+        rest = i ? rest / box->axis[i].length : rest;
+        inside = inside && v >= 0 && v < box->axis[i].extent;
+        from += v * box->axis[i].step;
+    }
+    DType t = r->n->buffers.at[s->buffer].dtype;
+    int64_t to = b->to + place_in_box(t, row, at);
+    char *place = element_at(r, s->buffer, to);
+    memset(place, 0, dtype_size(t));
+    if (inside && reach(r, box->from, from, false))
+        memcpy(place, element_at(r, box->from, from), dtype_size(t));
+    /* It was written before anything that comes now, and by nobody. */
+    Touch *written = r->touched[s->buffer].written;
+    written[to] = (Touch){.block = r->now.block, .phase = NOBODY, .thread = ANY};
+}
+
+/* All boxes of the gate's turn are there; the next turn begins. */
+static void finish_turn(Run *r, int gates, int64_t gate, Gate *g)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < r->boxes.n; i++) {
+        const Box b = r->boxes.at[i];
+        int64_t row = b.s->box->axis[0].length, n = nest_box_size(b.s->box);
+        if (b.s->gate != gates || b.gate != gate)
+            r->boxes.at[left++] = b;
+        for (int64_t k = 0; k < n && b.s->gate == gates && b.gate == gate && !r->failed; k++)
+            bring_element(r, &b, k / row, k % row);
+    }
+    r->boxes.n = left;
+    g->came = 0;
+    g->turn++;
+}
+
+/* All threads come to one gate, and it is this turn that ends or has just ended. */
+static void pass(Run *r, const NestNode *s, const There *there)
+{
+    int64_t gate = 0, turn = 0;
+    Gate *g = NULL;
+    for (int t = 0; t < r->threads && !r->failed; t++) {
+        r->now.thread = t;
+        int64_t own[2] = {eval_index(r, s->at), eval_index(r, s->value)};
+        if (there->n < r->threads)
+            r->failed = "threads that do not come wait for boxes";
+        else if (t > 0 && (own[0] != gate || own[1] != turn))
+            r->failed = "threads wait for different boxes";
+        gate = own[0];
+        turn = own[1];
+        g = gate_at(r, s->buffer, gate, false);
+    }
+    if (g && g->came == g->wanted)
+        finish_turn(r, s->buffer, gate, g);
+    if (g && g->turn != turn + 1)
+        r->failed = "threads wait for boxes that nobody asked for";
 }
 
 /* The threads that the condition or the bound of the node lets in. */
@@ -536,6 +687,8 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
         groups(r, s, there);
     } else if (s->kind == NEST_WAIT) {
         wait_for_copies(r, s, there);
+    } else if (s->kind == NEST_PASS) {
+        pass(r, s, there);
     } else if (s->kind == NEST_IF_NAN || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {
         There in = let_in(r, s, there);
         if (in.n > 0)
@@ -549,7 +702,11 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
     } else {
         for (int t = 0; t < r->threads && !r->failed; t++) {
             r->now.thread = t;
-            if (there->is[t])
+            if (there->is[t] && s->kind == NEST_OPEN)
+                open_gate(r, s);
+            else if (there->is[t] && s->kind == NEST_BULK)
+                ask_for_box(r, s);
+            else if (there->is[t])
                 run_statement(r, s);
         }
     }
@@ -580,6 +737,7 @@ static void run_blocks(Run *r, const NestNode *grid, const NestNode *loop, const
         r->now.phase = 0;
         r->now.block++;
         r->underway.n = 0;
+        r->boxes.n = 0;
         while (loop->body.n == 1 && loop->body.at[0]->way == NEST_THREADS)
             loop = loop->body.at[0];
         run_in_step(r, &loop->body, all);

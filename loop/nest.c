@@ -182,6 +182,7 @@ NestNode *nest_group(Nest *n, int buffer, Te *at, const NestGroup *g, Te *first,
     s->kind = NEST_GROUP;
     s->lanes = g->columns;
     s->folds = g->folds;
+    s->boxed = g->boxed;
     for (int i = 0; i < 2; i++)
         s->pitch[i] = g->pitch[i];
     return s;
@@ -214,6 +215,39 @@ NestNode *nest_wait(Nest *n, int groups)
     NestNode *s = node_new(n, NEST_WAIT);
     s->lanes = groups;
     return s;
+}
+
+NestNode *nest_open(Nest *n, int gates, Te *at, int boxes)
+{
+    NestNode *s = nest_store(n, gates, at, NULL);
+    s->kind = NEST_OPEN;
+    s->lanes = boxes;
+    return s;
+}
+
+NestNode *nest_bulk(Nest *n, int buffer, Te *at, const NestBox *box, int gates, Te *gate)
+{
+    NestNode *s = nest_store(n, buffer, at, NULL);
+    s->kind = NEST_BULK;
+    s->box = arena_copy(n->arena, box, sizeof *box);
+    s->gate = gates;
+    s->number = gate;
+    return s;
+}
+
+NestNode *nest_pass(Nest *n, int gates, Te *at, Te *turn)
+{
+    NestNode *s = nest_store(n, gates, at, turn);
+    s->kind = NEST_PASS;
+    return s;
+}
+
+int64_t nest_box_size(const NestBox *box)
+{
+    int64_t size = 1;
+    for (int i = 0; i < box->n; i++)
+        size *= box->axis[i].length;
+    return size;
 }
 
 void nest_bind(NestNode *loop, Te *value)
@@ -357,6 +391,8 @@ static void change_statement(void *data, NestNode *s)
         return;
     s->at = changed(c, s->at, true);
     s->number = changed(c, s->number, true);
+    for (int i = 0; s->box && i < s->box->n; i++)
+        s->box->axis[i].first = changed(c, s->box->axis[i].first, true);
     if (c->buffers && s->kind != NEST_PRODUCT) {
         s->buffer = c->buffers[s->buffer];
         s->winner = c->buffers[s->winner];
@@ -375,6 +411,8 @@ static NestNode *copy_tree(Nest *n, const NestNode *node, NestNode *parent)
     *made = *node;
     made->parent = parent;
     made->body = (NestBlock){0};
+    if (node->box)
+        made->box = arena_copy(n->arena, node->box, sizeof *node->box);
     for (size_t i = 0; i < node->body.n; i++)
         vec_push(&made->body, n->arena, copy_tree(n, node->body.at[i], made));
     return made;

@@ -34,6 +34,12 @@
  * elements further on. Warp w of the group has rows 16 * w and the 15 behind, its threads of every 8 columns what they have of a tile. What
  * is read so has been copied, and a NEST_WAIT that is `shown` stood between.
  *
+ * Boxes of a tensor come by themselves: one thread asks (NEST_BULK) and all go on. What of a box lies outside of the tensor is 0. Its first
+ * axis lies side by side and has 128 bytes, a row in shared memory; rows lie one behind another, and part p of 16 bytes of row r stands where
+ * part p ^ r % 8 would: so the same part of eight rows lies in all banks. A group reads such factors where they are `boxed`. Boxes count at a
+ * gate, 8 bytes of shared memory that NEST_OPEN makes for so many boxes a turn. Behind NEST_PASS those of the turn are there for each thread
+ * that came; the gate's next turn begins then.
+ *
  * Blocks know nothing of each other. The threads of one go through the same statements, each for itself, and meet at barriers; what one
  * of them writes the others see behind the next barrier. A bound loop is no loop: its variable has one value. Everything lies in the
  * nest's arena. */
@@ -64,6 +70,7 @@ typedef struct NestBuffer {
     const TeProgram *made; /* of a constant buffer: what computes it */
     const Tensor **from; /* of these; both live as long as the nest's arena */
     NestNode *home; /* of local and register buffers: the loop in which it exists; NULL: the nest */
+    bool boxed; /* boxes come here: it begins where their pattern does */
 } NestBuffer;
 
 typedef enum NestWay {
@@ -89,6 +96,9 @@ typedef enum NestKind {
     NEST_GROUP, /* buffer[at…] += product of 64 rows and `lanes` columns over `folds`; `value` and `number` load their first elements */
     NEST_PAIR, /* buffer[at] = a word of two floats of 16 bits: `value`, and above it `number` */
     NEST_WAIT, /* the thread's copies so far are a group; all but the last `lanes` groups have arrived behind it */
+    NEST_OPEN, /* buffer[at] is a gate for `lanes` boxes a turn */
+    NEST_BULK, /* buffer[at…] = `box`, which comes by itself and counts at the gate gate[number] */
+    NEST_PASS, /* the threads wait until the boxes of turn `value` of the gate buffer[at] have come */
 } NestKind;
 
 /* Threads that run together and can read each other's registers; all that a block may have, and of its memory. */
@@ -102,11 +112,16 @@ typedef enum NestKind {
 #define NEST_TILE_FIRST 4
 #define NEST_TILE_SECOND 2
 #define NEST_ROW_BYTES 16
-/* Of a group: its threads and rows, and the most columns; the folds that are added at once. */
+/* Of a group: its threads and rows, and the most columns; the bytes of folds that are added at once. */
 #define NEST_GROUP_THREADS 128
 #define NEST_GROUP_ROWS 64
 #define NEST_GROUP_COLUMNS_MOST 256
-#define NEST_GROUP_FOLDS 16
+#define NEST_GROUP_BYTES 32
+/* Of a box: a row's bytes, the most of any other axis and all axes; where its pattern begins, in bytes. */
+#define NEST_BOX_ROW 128
+#define NEST_BOX_MOST 256
+#define NEST_BOX_AXES 5
+#define NEST_BOX_ALIGN 1024
 
 /* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
 typedef struct NestSide {
@@ -119,6 +134,19 @@ typedef struct NestProduct {
     int64_t a_from, b_from;
     Span span; /* of what is computed, for readers */
 } NestProduct;
+
+/* Elements `offset` + position * step of a buffer, along each axis from `first` on `length` of its positions 0..extent. The first axis has
+ * neighbours, and is the innermost in shared memory. */
+typedef struct NestBox {
+    int from;
+    int64_t offset;
+    int n;
+    struct {
+        int64_t extent, step;
+        int length;
+        Te *first;
+    } axis[NEST_BOX_AXES];
+} NestBox;
 
 struct NestNode {
     NestKind kind;
@@ -144,6 +172,9 @@ struct NestNode {
     bool turned; /* FETCH */
     bool shown; /* WAIT: to NEST_GROUP too */
     int64_t folds, pitch[2]; /* GROUP: all folds; from a matrix of either factor to the next one */
+    bool boxed; /* GROUP: both factors lie as boxes, and have no pitch */
+    NestBox *box; /* BULK */
+    int gate; /* BULK: its buffer */
     DType factors[2]; /* TILE: their elements, which lie in 32-bit words */
     int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
     Te *number; /* and the number of this candidate; TILE: the second factor; PAIR: the second half */
@@ -224,6 +255,7 @@ typedef struct NestGroup {
     int columns;
     int64_t folds, pitch[2];
     DType factors[2];
+    bool boxed;
 } NestGroup;
 NestNode *nest_group(Nest *n, int buffer, Te *at, const NestGroup *g, Te *first, Te *second);
 NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high);
@@ -231,6 +263,12 @@ NestNode *nest_pair(Nest *n, int buffer, Te *at, Te *low, Te *high);
 bool nest_has_tile(const DType factors[2], DType sums);
 int nest_in_word(DType factor);
 NestNode *nest_wait(Nest *n, int groups);
+/* A gate of 8 bytes, where so many boxes count in each turn; a box that comes; all threads wait for those of the turn. */
+NestNode *nest_open(Nest *n, int gates, Te *at, int boxes);
+NestNode *nest_bulk(Nest *n, int buffer, Te *at, const NestBox *box, int gates, Te *gate);
+NestNode *nest_pass(Nest *n, int gates, Te *at, Te *turn);
+/* The elements of a box. */
+int64_t nest_box_size(const NestBox *box);
 /* The loop's variable is the value. */
 void nest_bind(NestNode *loop, Te *value);
 /* Whether the value may not be less than the extent, so that somebody must look. */

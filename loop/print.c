@@ -100,6 +100,24 @@ static void print_product(const NestNames *names, Buf *out, const NestNode *s)
                (long long)p->m.extent, (long long)p->k.extent, (long long)p->n.extent);
 }
 
+/* rows3[0…] <- box of x0: 64 from k * 64 in 0..512, 128 from i * 128 in 0..1024 by 512; counts at gates5[k % 3] */
+static void print_bulk(const NestNames *names, Buf *out, const NestNode *s)
+{
+    const NestBox *box = s->box;
+    print_place(names, out, s->buffer, s->at);
+    buf_str(out, " <- box of ");
+    buffer_name(&names->base, out, box->from);
+    for (int i = 0; i < box->n; i++) {
+        buf_printf(out, "%s %d from ", i ? "," : ":", box->axis[i].length);
+        te_print_expr(out, box->axis[i].first, &names->base, 0);
+        buf_printf(out, " in 0..%lld", (long long)box->axis[i].extent);
+        if (i)
+            buf_printf(out, " by %lld", (long long)box->axis[i].step);
+    }
+    buf_str(out, "; counts at ");
+    print_place(names, out, s->gate, s->number);
+}
+
 static void print_block(const NestNames *names, Buf *out, const NestBlock *block, int indent);
 
 static void print_node(const NestNames *names, Buf *out, const NestNode *s, int indent)
@@ -124,13 +142,24 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
     case NEST_WAIT:
         buf_printf(out, "wait for all copies but %d groups%s", s->lanes, s->shown ? ", shown" : "");
         break;
+    case NEST_OPEN:
+        print_place(names, out, s->buffer, s->at);
+        buf_printf(out, " = gate for %d boxes a turn", s->lanes);
+        break;
+    case NEST_BULK: print_bulk(names, out, s); break;
+    case NEST_PASS:
+        buf_str(out, "wait for turn ");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_str(out, " of ");
+        print_place(names, out, s->buffer, s->at);
+        break;
     case NEST_GROUP:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " += product of %d rows from ", NEST_GROUP_ROWS);
         te_print_expr(out, s->value, &names->base, indent + 4);
         buf_printf(out, " and %d columns from ", s->lanes);
         te_print_expr(out, s->number, &names->base, indent + 4);
-        buf_printf(out, ", %lld folds", (long long)s->folds);
+        buf_printf(out, ", %lld folds%s", (long long)s->folds, s->boxed ? " of boxes" : "");
         break;
     case NEST_FETCH:
         print_place(names, out, s->buffer, s->at);

@@ -157,7 +157,7 @@ static void check_meeting(Verify *v, const NestNode *node)
         fail(v, "a shuffle goes beyond its warp");
     if (node->kind == NEST_GROUP && n % NEST_GROUP_THREADS)
         fail(v, "a group is not of four warps");
-    if (node->kind != NEST_BARRIER && n % NEST_WARP)
+    if (node->kind != NEST_BARRIER && node->kind != NEST_PASS && n % NEST_WARP)
         fail(v, "threads exchange values that are no warps");
 }
 
@@ -207,25 +207,50 @@ static void find_unshown(void *data, NestNode *node)
     Verify *v = data;
     int buffer = v->node->value->tensor, other = v->node->number->tensor;
     bool there = node->kind == NEST_STORE && (node->buffer == buffer || node->buffer == other);
-    if ((there && !node->copies) || (node->kind == NEST_WAIT && !node->shown))
+    if (there && v->node->boxed)
+        fail(v, "a group multiplies what did not come as a box");
+    else if ((there && !node->copies) || (node->kind == NEST_WAIT && !node->shown))
         fail(v, "a group multiplies what was not shown to it");
+}
+
+/* Whether every position is one at which the pattern of boxes begins. */
+static bool begins_box(const Te *at, DType dtype)
+{
+    NestLinear l;
+    int64_t each = NEST_BOX_ALIGN / (int64_t)dtype_size(dtype);
+    bool even = nest_linear(at, &l) && l.c % each == 0;
+    for (int i = 0; even && i < l.n; i++)
+        even = l.term[i].by % each == 0;
+    return even;
+}
+
+/* Whether the factor lies where boxes leave it, or in matrices. */
+static bool is_factor(const Verify *v, const NestNode *s, int which, int64_t rows)
+{
+    const Te *load = which ? s->number : s->value;
+    DType t = s->factors[which];
+    if (!is_flat_load(load) || !dtype_eq(load->dtype, t))
+        return false;
+    const NestBuffer *b = &v->n->buffers.at[load->tensor];
+    if (b->place != NEST_SHARED || b->boxed != s->boxed)
+        return false;
+    return s->boxed ? begins_box(load->index[0], t)
+                    : begins_row(load->index[0], t, -1) && s->pitch[which] % 8 == 0 &&
+                          s->pitch[which] >= 8 * rows;
 }
 
 static void check_group(Verify *v, NestNode *s)
 {
     const NestBuffer *sums = &v->n->buffers.at[s->buffer];
-    const Te *factors[2] = {s->value, s->number};
-    int64_t size[2] = {NEST_GROUP_ROWS, s->lanes};
-    DType t = s->factors[0];
-    bool fits = sums->place == NEST_REGISTER && dtype_is_float(t) && t.bits == 16 &&
-                dtype_eq(t, s->factors[1]) && nest_has_tile(s->factors, sums->dtype) &&
-                s->lanes % 8 == 0 && s->lanes >= 8 && s->lanes <= NEST_GROUP_COLUMNS_MOST &&
-                s->folds % NEST_GROUP_FOLDS == 0 && s->folds > 0;
-    for (int i = 0; i < 2 && fits; i++)
-        fits = is_flat_load(factors[i]) && dtype_eq(factors[i]->dtype, t) &&
-               v->n->buffers.at[factors[i]->tensor].place == NEST_SHARED &&
-               begins_row(factors[i]->index[0], t, -1) && s->pitch[i] % 8 == 0 &&
-               s->pitch[i] >= 8 * size[i];
+    int64_t bytes = s->folds * (int64_t)dtype_size(s->factors[0]);
+    bool fits = sums->place == NEST_REGISTER && nest_has_tile(s->factors, sums->dtype) &&
+                s->lanes % 16 == 0 && s->lanes > 0 && s->lanes <= NEST_GROUP_COLUMNS_MOST &&
+                is_factor(v, s, 0, NEST_GROUP_ROWS) && is_factor(v, s, 1, s->lanes);
+    /* Matrices of eight rows of eight elements are those of 16 bits. */
+    if (s->boxed)
+        fits = fits && bytes == NEST_BOX_ROW;
+    else
+        fits = fits && s->factors[0].bits == 16 && bytes % NEST_GROUP_BYTES == 0 && bytes > 0;
     if (!fits) {
         fail(v, "a group does not multiply so");
         return;
@@ -266,13 +291,50 @@ static void check_copy(Verify *v, const NestNode *s)
         fail(v, "a copy is not of what lies side by side");
 }
 
+static bool is_gate(const Verify *v, int buffer)
+{
+    const NestBuffer *b = &v->n->buffers.at[buffer];
+    return b->place == NEST_SHARED && b->dtype.code == DTYPE_CODE_UINT && b->dtype.bits == 64;
+}
+
+/* What the card's unit for copies takes: whole rows to where their pattern begins, from memory whose rows begin at multiples of 16 bytes. */
+static void check_bulk(Verify *v, const NestNode *s)
+{
+    const NestBox *box = s->box;
+    const NestBuffer *to = &v->n->buffers.at[s->buffer], *from = &v->n->buffers.at[box->from];
+    int64_t size = (int64_t)dtype_size(to->dtype), last = box->offset;
+    bool fits = is_gate(v, s->gate) && to->place == NEST_SHARED && to->boxed &&
+                begins_box(s->at, to->dtype) && dtype_eq(to->dtype, from->dtype) &&
+                (from->place == NEST_GIVEN || from->place == NEST_SCRATCH) && box->n >= 2 &&
+                box->n <= NEST_BOX_AXES && box->axis[0].step == 1 &&
+                box->axis[0].length * size == NEST_BOX_ROW &&
+                box->offset * size % NEST_ROW_BYTES == 0 && box->offset >= 0;
+    for (int i = 0; fits && i < box->n; i++) {
+        fits = box->axis[i].length >= 1 && box->axis[i].length <= NEST_BOX_MOST &&
+               box->axis[i].extent >= 1 && box->axis[i].extent <= INT32_MAX &&
+               box->axis[i].step >= 1 && box->axis[i].step < ((int64_t)1 << 40) / size &&
+               (i == 0 || box->axis[i].step * size % NEST_ROW_BYTES == 0);
+        last += (box->axis[i].extent - 1) * box->axis[i].step;
+        check_expression(v, box->axis[i].first);
+    }
+    if (!fits || last >= from->size)
+        fail(v, "a box is not one that comes by itself");
+}
+
+static void check_gate(Verify *v, const NestNode *s)
+{
+    if (!is_gate(v, s->buffer) || (s->kind == NEST_OPEN && s->lanes < 1))
+        fail(v, "a gate is not of 64 bits in shared memory");
+}
+
 static void check_shared(Verify *v, const NestNode *grid)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < v->n->buffers.n; i++) {
         const NestBuffer *b = &v->n->buffers.at[i];
+        size_t align = b->boxed ? NEST_BOX_ALIGN : NEST_ROW_BYTES;
         if (b->place == NEST_SHARED && b->home == grid)
-            bytes += ((size_t)b->size * dtype_size(b->dtype) + 15) & ~(size_t)15;
+            bytes = ((bytes + align - 1) & ~(align - 1)) + (size_t)b->size * dtype_size(b->dtype);
     }
     if (bytes > NEST_SHARED_MOST)
         fail(v, "a block shares more memory than it has");
@@ -292,7 +354,8 @@ static void check_node(void *data, NestNode *node)
         return;
     }
     bool matrices = node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP;
-    if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE || matrices)
+    if (node->kind == NEST_BARRIER || node->kind == NEST_SHUFFLE || node->kind == NEST_PASS ||
+        matrices)
         check_meeting(v, node);
     if (node->kind == NEST_PRODUCT || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
         return;
@@ -304,6 +367,10 @@ static void check_node(void *data, NestNode *node)
         check_group(v, node);
     if (node->kind == NEST_PAIR)
         check_pair(v, node);
+    if (node->kind == NEST_OPEN || node->kind == NEST_PASS)
+        check_gate(v, node);
+    if (node->kind == NEST_BULK)
+        check_bulk(v, node);
     if (node->copies)
         check_copy(v, node);
     check_expression(v, node->at);

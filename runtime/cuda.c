@@ -73,14 +73,16 @@ static bool driver_open(Driver *d, Buf *why)
     static const struct {
         const char *symbol;
         size_t at;
+        bool optional;
     } entries[] = {
-#define CUDA_ENTRY(field, symbol, parameters) {#symbol, offsetof(Driver, field)},
+#define CUDA_ENTRY(field, symbol, parameters) {#symbol, offsetof(Driver, field), false},
+#define CUDA_OPTIONAL(field, symbol, parameters) {#symbol, offsetof(Driver, field), true},
 #include "runtime/cuda.def"
 #undef CUDA_ENTRY
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         PluginEntry *entry = library_entry(LIBRARY, entries[i].symbol);
-        if (!entry) {
+        if (!entry && !entries[i].optional) {
             if (i == 0)
                 buf_str(why, "no driver (" LIBRARY ")");
             else
@@ -145,6 +147,7 @@ static bool info_read(const Driver *d, CudaInfo *info, Buf *why)
         code = d->device_attribute(wanted[i].to, wanted[i].attribute, device);
     info->cache = (size_t)cache;
     info->shared = (size_t)shared;
+    info->boxes = d->map_encode != NULL;
     return code == 0 || first_failure(d, code, "the driver does not say what there is", why);
 }
 
@@ -548,6 +551,24 @@ void *cuda_kernel(Cuda *c, CudaModule *m, const char *name, uint32_t shared)
                "asking for shared memory"))
         return NULL;
     return kernel;
+}
+
+/* The driver's numbers: elements of 1, 2 and 4 bytes that nothing is done to, rows of 128 bytes with their parts exchanged, the widest
+ * reading ahead; outside of the tensor are zeros. */
+enum { ELEMENTS_OF_1 = 0, SWIZZLE_128 = 3, AHEAD_256 = 3, NOT_SUPPORTED = 801 };
+
+bool cuda_map(Cuda *c, uint64_t at, const CudaBox *box, CudaMap *out)
+{
+    unsigned together[CUDA_BOX_AXES] = {1, 1, 1, 1, 1};
+    int type = ELEMENTS_OF_1 + (box->element > 1) + (box->element > 2);
+    if (!c->live)
+        return false;
+    void *begins = (void *)(uintptr_t)(at + box->offset); /* on the card */
+    int code = !c->d.map_encode
+                   ? NOT_SUPPORTED
+                   : c->d.map_encode(out, type, box->n, begins, box->extent, box->step + 1,
+                                     box->length, together, 0, SWIZZLE_128, AHEAD_256, 0);
+    return check(c, code, "making a map of a tensor");
 }
 
 bool cuda_launch(Cuda *c, const CudaLaunch *l)

@@ -33,6 +33,7 @@ typedef struct CudaInfo {
     int memory_clock, bus; /* kHz, bits */
     size_t memory, cache;
     size_t shared; /* that a block can have */
+    bool boxes; /* the driver makes maps of tensors */
 } CudaInfo;
 
 /* What is there, without a context: cheap. False when there is nothing, and `why` says what is missing in one line. */
@@ -99,6 +100,25 @@ CudaModule *cuda_load(Cuda *c, const char *ptx);
 void cuda_unload(Cuda *c, CudaModule *m); /* NULL is nothing */
 /* A kernel that will be launched with so many bytes of dynamic shared memory; NULL after a diagnostic. */
 void *cuda_kernel(Cuda *c, CudaModule *m, const char *name, uint32_t shared);
+
+#define CUDA_BOX_AXES 5
+
+/* A tensor on the card of which kernels copy boxes to shared memory as they lie there, in rows of 128 bytes whose parts of 16 bytes are
+ * exchanged (loop/nest.h). All in bytes but for extents and lengths; the first axis has neighbours. */
+typedef struct CudaBox {
+    uint64_t offset, element;
+    uint32_t n;
+    uint64_t extent[CUDA_BOX_AXES], step[CUDA_BOX_AXES];
+    uint32_t length[CUDA_BOX_AXES]; /* of the box */
+} CudaBox;
+
+/* What a kernel is told of such a tensor: a parameter, by value. */
+typedef struct CudaMap {
+    _Alignas(64) uint64_t words[16];
+} CudaMap;
+
+/* Of the tensor that begins there. */
+bool cuda_map(Cuda *c, uint64_t at, const CudaBox *box, CudaMap *out);
 
 typedef struct CudaLaunch {
     void *kernel;

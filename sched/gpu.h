@@ -15,7 +15,8 @@ typedef struct GpuMachine {
     int64_t folds_least; /* what several threads fold together */
     bool reorders; /* sums of floats may be taken in another order */
     int64_t blocks; /* of products from which on no part of the card is idle */
-    bool groups; /* of four warps multiply straight from shared memory */
+    bool groups; /* of four warps multiply straight from shared memory, */
+    bool boxes; /* to which boxes of tensors come by themselves */
     bool tf32; /* factors of float32 may be rounded to 10 bits behind the point */
 } GpuMachine;
 

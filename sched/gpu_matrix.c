@@ -67,6 +67,51 @@ static bool can_copy(GpuMatrix *f)
     return fits;
 }
 
+static bool add_box_axis(GpuMatrix *f, const TeAffine *at, int axis, int64_t extent, int64_t length)
+{
+    NestBox *b = &f->box;
+    int64_t step = at->stride[axis];
+    if (b->n == NEST_BOX_AXES || step < 1 || (b->n == 0 ? step != 1 : !even(step, f->each)))
+        return false;
+    f->axis[b->n] = axis;
+    b->axis[b->n].extent = extent;
+    b->axis[b->n].step = step;
+    b->axis[b->n++].length = (int)length;
+    return true;
+}
+
+bool gpu_matrix_box(GpuMatrix *f)
+{
+    GpuBuild *w = f->w;
+    const Gpu *s = w->s;
+    const TeStage *st = &s->p->stages[w->stage];
+    const Te *load = gpu_narrow(gpu_factor(w, f->columns));
+    GpuMatrix made = *f;
+    TeAffine at;
+    if (load->kind != TE_NODE_LOAD || load->otherwise || !te_load_affine(s->p, load, &at) ||
+        !dtype_eq(load->dtype, f->dtype) || !even(at.offset, f->each) ||
+        (load->tensor < s->p->n_inputs && s->loose && s->loose[load->tensor]))
+        return false;
+    merge(w, &at, &made.folds);
+    merge(w, &at, &made.side);
+    made.box = (NestBox){.from = load->tensor, .offset = at.offset};
+    int side = made.side.axis[made.side.n - 1], fold = made.folds.axis[made.folds.n - 1];
+    bool fits = made.folds.n == 1 && made.side.n == 1 &&
+                add_box_axis(&made, &at, fold, made.folds.extent, f->depth) &&
+                add_box_axis(&made, &at, side, made.side.extent, f->tile);
+    /* What all products share has no axis. */
+    for (int i = 0; fits && i < w->p->batch.n; i++) {
+        int axis = w->p->batch.axis[i];
+        fits = at.stride[axis] == 0 || add_box_axis(&made, &at, axis, st->shape[axis], 1);
+    }
+    if (!fits)
+        return false;
+    *f = made;
+    f->copied = f->grouped = f->boxed = true;
+    f->size = nest_box_size(&f->box);
+    return true;
+}
+
 void gpu_matrix_plan(GpuMatrix *f, GpuBuild *w, bool columns, DType dtype, int64_t tile,
                      int64_t depth)
 {
@@ -105,6 +150,7 @@ void gpu_matrix_room(GpuMatrix *f, int64_t stages)
     GpuBuild *w = f->w;
     f->shared = gpu_buffer(w, f->columns ? "columns" : "rows", f->dtype, NEST_SHARED,
                            stages * f->size, w->grid);
+    w->n->buffers.at[f->shared].boxed = f->boxed;
     if (!f->copied)
         f->taken = gpu_buffer(w, "taken", f->dtype, NEST_REGISTER, f->tile * f->depth / w->threads,
                               w->body);
@@ -172,6 +218,20 @@ void gpu_matrix_copy(const GpuMatrix *f, NestNode *in, Te *tile, Te *step, Te *s
     nest_append(w->n, lane, store);
 }
 
+void gpu_matrix_ask(const GpuMatrix *f, NestNode *in, Te *tile, Te *step, Te *stage, int gates)
+{
+    GpuBuild *w = f->w;
+    NestBox box = f->box;
+    NestLinear *axes = gpu_axes(w);
+    in = gpu_bind_side(w, in, &w->p->batch, w->batch, NULL, axes);
+    box.axis[0].first = gpu_by(w, TE_MUL, step, f->depth);
+    box.axis[1].first = gpu_by(w, TE_MUL, tile, f->tile);
+    for (int i = 2; i < box.n; i++)
+        box.axis[i].first = nest_position(w->n, &axes[f->axis[i]]);
+    Te *to = gpu_by(w, TE_MUL, stage, f->size);
+    nest_append(w->n, in, nest_bulk(w->n, f->shared, to, &box, gates, stage));
+}
+
 /* The thread's turns over a piece that is not copied: where each is in the tile. */
 static NestNode *over_piece(const GpuMatrix *f, NestNode *in, NestNode **turn, NestNode **place,
                             NestNode **fold)
@@ -209,6 +269,10 @@ void gpu_matrix_put(const GpuMatrix *f, NestNode *in, Te *stage)
 
 Te *gpu_matrix_place(const GpuMatrix *f, Te *stage, Te *place)
 {
+    if (f->boxed) {
+        Te *from = gpu_by(f->w, TE_MUL, stage, f->size);
+        return gpu_plus(f->w, from, gpu_by(f->w, TE_MUL, place, f->depth));
+    }
     return in_stage(f, stage, te_int(f->w->b, 0), gpu_by(f->w, TE_MUL, place, f->each));
 }
 

@@ -5,8 +5,9 @@
  * a step and put into its place behind it. Fragments come from there as matrices (loop/nest.h). What lies outside of a side is any row
  * inside: its sums are not stored. What is done with the sums alone is done before they are.
  *
- * Where the card has it, groups of four warps multiply straight from shared memory: factors of 16 bits that lie along the folds and are
- * whole tiles. */
+ * Where the card has it, groups of four warps multiply straight from shared memory factors that lie along the folds. Where it has that too,
+ * those come as boxes, of any type and any size: one thread asks for both of a step, some steps ahead, and all wait at the step's gate. Else
+ * they are copied by all threads, and have 16 bits and whole tiles. */
 #include "sched/gpu_matrix.h"
 
 /* A block's tile, and how its warps share it. */
@@ -35,7 +36,9 @@ typedef struct Build {
     int words[2]; /* buffers: fragments of both */
     DType sums;
     int acc;
-    bool groups; /* of warps multiply */
+    bool groups; /* of warps multiply, */
+    bool boxed; /* what comes by itself */
+    int gates; /* buffer: of each stage */
     int64_t steps, stages;
     int64_t down, over; /* tiles of sums of a warp: of rows and of columns */
     Te *warp_row, *warp_column; /* where its part begins */
@@ -86,7 +89,8 @@ static void multiply(Build *m, NestNode *in, NestNode *stage)
 static void multiply_grouped(Build *m, NestNode *in, NestNode *stage)
 {
     GpuBuild *w = &m->w;
-    NestGroup g = {(int)w->columns, w->depth, {m->piece[0].pitch, m->piece[1].pitch}, {{0}}};
+    NestGroup g = {
+        (int)w->columns, w->depth, {m->piece[0].pitch, m->piece[1].pitch}, {{0}}, m->boxed};
     Te *from[2];
     for (int i = 0; i < 2; i++) {
         const GpuMatrix *f = &m->piece[i];
@@ -106,7 +110,9 @@ static void bring(Build *m, NestNode *in, Te *step, NestNode *stage, int when)
     for (int i = 0; i < 2; i++) {
         const GpuMatrix *f = &m->piece[i];
         Te *tile = i ? m->w.column : m->w.row, *number = gpu_step(&m->w, step);
-        if (f->copied && when & BEFORE)
+        if (f->boxed && when & BEFORE)
+            gpu_matrix_ask(f, in, tile, number, gpu_var(&m->w, stage), m->gates);
+        else if (f->copied && when & BEFORE)
             gpu_matrix_copy(f, in, tile, number, gpu_var(&m->w, stage));
         if (!f->copied && when & BEFORE)
             gpu_matrix_take(f, in, tile, number);
@@ -128,6 +134,27 @@ static NestNode *wait_for(Build *m, int64_t groups)
     return wait;
 }
 
+/* One thread alone goes on. */
+static NestNode *one_thread(Build *m, NestNode *in)
+{
+    return gpu_let(&m->w, in, "one", 1, m->w.thread);
+}
+
+/* Gates for both factors of each stage, which all threads see; and the first boxes. */
+static void begin_boxes(Build *m)
+{
+    GpuBuild *w = &m->w;
+    NestNode *one = one_thread(m, w->body);
+    NestNode *stage = gpu_loop(w, one, "stage", NEST_UNROLLED, m->stages);
+    nest_append(w->n, stage, nest_open(w->n, m->gates, gpu_var(w, stage), 2));
+    nest_append(w->n, w->body, nest_barrier(w->n));
+    one = one_thread(m, w->body);
+    for (int64_t k = 0; k < m->stages - 1 && k < m->steps; k++) {
+        stage = gpu_let(w, one, "stage", m->stages, te_int(w->b, k));
+        bring(m, stage, te_int(w->b, k), stage, BEFORE);
+    }
+}
+
 /* The first steps are brought before all others. */
 static void begin_steps(Build *m)
 {
@@ -136,6 +163,10 @@ static void begin_steps(Build *m)
     NestNode *each = gpu_loop(w, w->body, "sum", NEST_UNROLLED, sums);
     nest_append(w->n, each,
                 nest_store(w->n, m->acc, gpu_var(w, each), te_number(w->b, m->sums, 0)));
+    if (m->boxed) {
+        begin_boxes(m);
+        return;
+    }
     for (int i = 0; i < 2; i++) {
         const GpuMatrix *f = &m->piece[i];
         if (f->copied)
@@ -167,6 +198,7 @@ static void bring_next(Build *m, NestNode *in, Te *step, int when)
     if (m->steps < m->stages)
         return;
     Te *number = gpu_plus(w, step, te_int(w->b, m->stages - 1));
+    in = m->boxed ? one_thread(m, in) : in;
     NestNode *next = gpu_let(w, in, "next", m->steps, number);
     NestNode *stage = stage_of(m, next, gpu_var(w, next));
     bring(m, stage, gpu_var(w, next), stage, when);
@@ -177,11 +209,16 @@ static void make_steps(Build *m)
     GpuBuild *w = &m->w;
     begin_steps(m);
     NestNode *step = gpu_loop(w, w->body, "step", NEST_SERIAL, m->steps);
-    if (copies(m))
-        nest_append(w->n, step, wait_for(m, m->stages - 2));
-    nest_append(w->n, step, nest_barrier(w->n));
-    bring_next(m, step, gpu_var(w, step), BEFORE);
     NestNode *stage = stage_of(m, step, gpu_var(w, step));
+    if (m->boxed)
+        nest_append(w->n, stage,
+                    nest_pass(w->n, m->gates, gpu_var(w, stage),
+                              gpu_by(w, TE_DIV, gpu_var(w, step), m->stages)));
+    else if (copies(m))
+        nest_append(w->n, stage, wait_for(m, m->stages - 2));
+    /* All have multiplied what lies where the next pieces go. */
+    nest_append(w->n, stage, nest_barrier(w->n));
+    bring_next(m, stage, gpu_var(w, step), BEFORE);
     if (m->groups)
         multiply_grouped(m, stage, stage);
     else
@@ -250,7 +287,7 @@ static void open_warps(Build *m)
 
 static void make_buffers(Build *m)
 {
-    static const DType word = {DTYPE_CODE_UINT, 32, 1};
+    static const DType word = {DTYPE_CODE_UINT, 32, 1}, gate = {DTYPE_CODE_UINT, 64, 1};
     GpuBuild *w = &m->w;
     m->acc =
         gpu_buffer(w, "sum", m->sums, NEST_REGISTER, m->down * m->over * NEST_TILE_SUMS, w->body);
@@ -261,6 +298,8 @@ static void make_buffers(Build *m)
             continue;
         m->words[i] = gpu_buffer(w, i ? "column" : "row", word, NEST_REGISTER, words, w->body);
     }
+    if (m->boxed)
+        m->gates = gpu_buffer(w, "gates", gate, NEST_SHARED, m->stages, w->grid);
 }
 
 static void plan(Build *m, Gpu *s, const GpuProduct *p, const Shape *t, const DType factors[2],
@@ -288,11 +327,14 @@ static void plan(Build *m, Gpu *s, const GpuProduct *p, const Shape *t, const DT
 static bool plan_grouped(Build *m, Gpu *s, const GpuProduct *p, const DType factors[2], int stage,
                          int tail)
 {
-    if (!s->m->groups || factors[0].bits != 16 || !dtype_eq(factors[0], factors[1]))
+    if (!s->m->groups)
         return false;
     plan(m, s, p, &grouped, factors, stage, tail);
     if (gpu_is_wide(s, p, m->w.rows, m->w.columns, m->w.depth))
         return false;
+    if (s->m->boxes && gpu_matrix_box(&m->piece[0]) && gpu_matrix_box(&m->piece[1]))
+        return m->groups = m->boxed = true;
+    plan(m, s, p, &grouped, factors, stage, tail);
     for (int i = 0; i < 2; i++)
         if (!gpu_matrix_can_group(&m->piece[i]))
             return false;

@@ -16,6 +16,19 @@ static void put_buffer(Writing *w, const DeviceBuffer *b)
         keep_put_tensor(w, b->tensor);
 }
 
+static void put_box(Writing *w, const DeviceBox *b)
+{
+    keep_put(w, b->parameter);
+    keep_put(w, b->box.offset);
+    keep_put(w, b->box.element);
+    keep_put(w, b->box.n);
+    for (uint32_t i = 0; i < b->box.n; i++) {
+        keep_put(w, b->box.extent[i]);
+        keep_put(w, b->box.step[i]);
+        keep_put(w, b->box.length[i]);
+    }
+}
+
 static void put_step(Writing *w, const DeviceStep *s)
 {
     const DeviceKernel *k = s->kernel;
@@ -29,6 +42,9 @@ static void put_step(Writing *w, const DeviceStep *s)
     keep_put(w, s->n);
     for (uint32_t i = 0; i < s->n; i++)
         keep_put(w, s->buffers[i]);
+    keep_put(w, k->n_boxes);
+    for (uint32_t i = 0; i < k->n_boxes; i++)
+        put_box(w, &k->boxes[i]);
 }
 
 void keep_put_run(Writing *w, const DeviceRun *r)
@@ -98,6 +114,32 @@ static void take_buffer(Taking *t, const DeviceProgram *p, DeviceBuffer *b)
     t->wrong = t->wrong || !is_inside(p, b);
 }
 
+static void take_box(Taking *t, const DeviceKernel *k, DeviceBox *b)
+{
+    CudaBox *box = &b->box;
+    *b = (DeviceBox){.parameter = (uint32_t)keep_take(t)};
+    box->offset = keep_take(t);
+    box->element = keep_take(t);
+    box->n = (uint32_t)keep_take(t);
+    t->wrong |= b->parameter >= k->n || box->n > CUDA_BOX_AXES;
+    for (uint32_t i = 0; i < box->n && !t->wrong; i++) {
+        box->extent[i] = keep_take(t);
+        box->step[i] = keep_take(t);
+        box->length[i] = (uint32_t)keep_take(t);
+    }
+}
+
+static void take_boxes(Taking *t, DeviceKernel *k)
+{
+    uint64_t n = keep_take(t);
+    t->wrong |= n > DEVICE_BOXES_MOST;
+    DeviceBox *boxes = t->wrong ? NULL : arena_new_array(&t->u->arena, DeviceBox, n + 1);
+    for (uint64_t i = 0; i < n && !t->wrong; i++)
+        take_box(t, k, &boxes[i]);
+    k->boxes = boxes;
+    k->n_boxes = t->wrong ? 0 : (uint32_t)n;
+}
+
 static void take_step(Taking *t, const DeviceProgram *p, DeviceKernel *k, DeviceStep *s)
 {
     *k = (DeviceKernel){.name = keep_take_text(t)};
@@ -114,6 +156,7 @@ static void take_step(Taking *t, const DeviceProgram *p, DeviceKernel *k, Device
         t->wrong |= buffers[i] >= p->n_buffers;
     }
     k->n = (uint32_t)n;
+    take_boxes(t, k);
     *s = (DeviceStep){.action = DEVICE_LAUNCH,
                       .name = k->name,
                       .span = span,

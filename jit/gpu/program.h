@@ -3,12 +3,14 @@
  * The compiler makes it (ptx.c, from the nests that sched/ binds to a grid) and whoever runs it decides nothing: it loads `ptx` once, has
  * an address ready for each buffer, and takes the steps one after the other on one stream.
  *
- * Every parameter of a kernel is the address of a buffer on the device, a number's too (rank 0: one element). Addresses of arguments,
+ * Every parameter of a kernel is the address of a buffer on the device, a number's too (rank 0: one element), or the map of one, of which it
+ * copies boxes. Addresses of arguments,
  * results and constants are multiples of DEVICE_ALIGN, and so is that of the block; elements lie row-major without gaps, truth values
  * as bytes of 0 and 1, 16-bit floats as they are. What a kernel reads was written by a step before it or comes from outside. */
 #ifndef JIT_GPU_PROGRAM_H
 #define JIT_GPU_PROGRAM_H
 
+#include "runtime/cuda.h"
 #include "te/te.h"
 
 #define DEVICE_ALIGN ((size_t)256)
@@ -40,12 +42,22 @@ static inline bool device_is_number(const DeviceBuffer *b)
     return b->home == DEVICE_ARGUMENT && b->rank == 0;
 }
 
+#define DEVICE_BOXES_MOST 4
+
+/* A parameter that is a map of its buffer. */
+typedef struct DeviceBox {
+    uint32_t parameter;
+    CudaBox box;
+} DeviceBox;
+
 typedef struct DeviceKernel {
     const char *name; /* of the entry in the text */
     uint32_t grid[3], block[3]; /* x, y, z */
     uint32_t
         shared; /* bytes of dynamic shared memory; a kernel that wants more than 48 KiB must be told so (its attribute) */
     uint32_t n; /* parameters */
+    uint32_t n_boxes;
+    const DeviceBox *boxes; /* of those */
 } DeviceKernel;
 
 typedef enum DeviceAction {

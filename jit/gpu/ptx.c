@@ -18,7 +18,7 @@ enum { GLOBAL = 1, SHARED = 3 };
 
 typedef struct Target {
     const char *name, *features; /* the least version of the text that has what the card has */
-    bool groups; /* its tensor cores read shared memory themselves */
+    bool groups; /* its tensor cores read shared memory, to which boxes come by themselves */
 } Target;
 
 static const Target targets[] = {
@@ -191,38 +191,111 @@ static int output_of(const Making *m, int buffer)
     return -1;
 }
 
+static GpuOperand operand_of(const Making *m, int buffer)
+{
+    const NestBuffer *b = &m->n->buffers.at[buffer];
+    bool given = b->place == NEST_GIVEN, input = buffer < m->n->n_inputs;
+    GpuOperand o = {.kind = input   ? GPU_INPUT
+                            : given ? GPU_OUTPUT
+                                    : GPU_SCRATCH,
+                    .number = input   ? buffer
+                              : given ? output_of(m, buffer)
+                                      : 0,
+                    .name = b->name,
+                    .dtype = b->dtype};
+    if (o.kind == GPU_SCRATCH) {
+        o.offset = m->needs[buffer].offset;
+        o.bytes = m->needs[buffer].size;
+    }
+    return o;
+}
+
+/* What comes as a box is known by its map, and not by its address. */
+static bool is_boxed(const NestAccess *a)
+{
+    return a->node->kind == NEST_BULK && a->buffer == a->node->box->from && !a->writes;
+}
+
+typedef struct Boxes {
+    Vec(NestNode *) all;
+    Arena *arena;
+} Boxes;
+
+static void find_box(void *data, NestNode *node)
+{
+    Boxes *b = data;
+    if (node->kind == NEST_BULK)
+        vec_push(&b->all, b->arena, node);
+}
+
+static CudaBox cuda_box(const Making *m, const NestBox *b)
+{
+    size_t element = dtype_size(m->n->buffers.at[b->from].dtype);
+    CudaBox out;
+    memset(&out, 0, sizeof out); /* compared as a whole */
+    out.offset = (size_t)b->offset * element;
+    out.element = element;
+    out.n = (uint32_t)b->n;
+    for (int i = 0; i < b->n; i++) {
+        out.extent[i] = (uint64_t)b->axis[i].extent;
+        out.step[i] = (uint64_t)b->axis[i].step * element;
+        out.length[i] = (uint32_t)b->axis[i].length;
+    }
+    return out;
+}
+
+/* The map of each tensor of which boxes come is a parameter; which one is noted for who makes their code. */
+static void add_boxes(const Making *m, NestNode *node, GpuLaunch *launch, GpuOperand *operands,
+                      int *buffers)
+{
+    Arena *arena = m->ptx->gen.arena;
+    DeviceKernel *k = &launch->kernel;
+    Boxes found = {.arena = arena};
+    DeviceBox *boxes = arena_new_array(arena, DeviceBox, DEVICE_BOXES_MOST);
+    nest_each(node, find_box, &found);
+    for (size_t i = 0; i < found.all.n; i++) {
+        const NestBox *b = found.all.at[i]->box;
+        CudaBox box = cuda_box(m, b);
+        uint32_t at = 0;
+        while (at < k->n_boxes && (buffers[boxes[at].parameter] != b->from ||
+                                   memcmp(&boxes[at].box, &box, sizeof box) != 0))
+            at++;
+        if (at == DEVICE_BOXES_MOST) {
+            gen_refuse(m->ptx->outer, "a kernel copies boxes of too many tensors");
+            return;
+        }
+        if (at == k->n_boxes) {
+            boxes[k->n_boxes++] = (DeviceBox){k->n, box};
+            buffers[k->n] = b->from;
+            operands[k->n++] = operand_of(m, b->from);
+        }
+        ptrmap_put(&m->e->boxes, b, (void *)(uintptr_t)(boxes[at].parameter + 1));
+    }
+    k->boxes = boxes;
+}
+
 /* The buffers that the node touches and that are memory outside of it, by number. */
 static GpuLaunch launch_of(const Making *m, NestNode *node, int *buffers)
 {
     Arena *arena = m->ptx->gen.arena;
     NestAccesses all = nest_accesses(m->n, node);
     bool *touched = arena_alloc_must(arena, m->n->buffers.n + 1, sizeof *touched);
-    GpuOperand *operands = arena_new_array(arena, GpuOperand, m->n->buffers.n + 1);
+    GpuOperand *operands =
+        arena_new_array(arena, GpuOperand, m->n->buffers.n + DEVICE_BOXES_MOST + 1);
     GpuLaunch launch = {.operands = operands};
     Faults faults = {.arena = arena};
     nest_each(node, find_fault, &faults);
     for (size_t i = 0; i < all.n; i++)
-        touched[all.at[i].buffer] = true;
+        touched[all.at[i].buffer] |= !is_boxed(&all.at[i]);
     for (int i = 0; i < (int)m->n->buffers.n; i++) {
         const NestBuffer *b = &m->n->buffers.at[i];
         bool given = b->place == NEST_GIVEN, input = i < m->n->n_inputs;
         if (!touched[i] || (!given && b->place != NEST_SCRATCH) || (input && m->known[i].number))
             continue;
-        GpuOperand o = {.kind = input   ? GPU_INPUT
-                                : given ? GPU_OUTPUT
-                                        : GPU_SCRATCH,
-                        .number = input   ? i
-                                  : given ? output_of(m, i)
-                                          : 0,
-                        .name = b->name,
-                        .dtype = b->dtype};
-        if (o.kind == GPU_SCRATCH) {
-            o.offset = m->needs[i].offset;
-            o.bytes = m->needs[i].size;
-        }
         buffers[launch.kernel.n] = i;
-        operands[launch.kernel.n++] = o;
+        operands[launch.kernel.n++] = operand_of(m, i);
     }
+    add_boxes(m, node, &launch, operands, buffers);
     if (faults.any) {
         buffers[launch.kernel.n] = -1;
         operands[launch.kernel.n++] = (GpuOperand){.kind = GPU_FAULT, .bytes = sizeof(uint32_t)};
@@ -255,15 +328,30 @@ static void annotate(Gen *g, Ssa fn, const char *name, int64_t value)
     LLVMAddNamedMetadataOperand(g->m, "nvvm.annotations", LLVMMetadataAsValue(g->c, node));
 }
 
+/* The parameter is a map itself, and not where one lies. */
+static void pass_whole(Gen *g, Ssa fn, uint32_t parameter)
+{
+    LLVMTypeRef bytes = LLVMArrayType2(g->i8, sizeof(CudaMap));
+    unsigned whole = LLVMGetEnumAttributeKindForName("byval", 5);
+    unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddAttributeAtIndex(fn, parameter + 1, LLVMCreateTypeAttribute(g->c, whole, bytes));
+    LLVMAddAttributeAtIndex(fn, parameter + 1,
+                            LLVMCreateEnumAttribute(g->c, align, _Alignof(CudaMap)));
+}
+
 static Ssa kernel_function_of(Gen *g, const DeviceKernel *k)
 {
     LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, k->n + 1);
     for (uint32_t i = 0; i < k->n; i++)
         types[i] = LLVMPointerTypeInContext(g->c, GLOBAL);
+    for (uint32_t i = 0; i < k->n_boxes; i++)
+        types[k->boxes[i].parameter] = LLVMPointerTypeInContext(g->c, 0);
     LLVMTypeRef type = LLVMFunctionType(g->nothing, types, k->n, false);
     Ssa fn = LLVMAddFunction(g->m, k->name, type);
     LLVMSetFunctionCallConv(fn, LLVMPTXKernelCallConv);
     gen_attribute(g, fn, "nounwind");
+    for (uint32_t i = 0; i < k->n_boxes; i++)
+        pass_whole(g, fn, k->boxes[i].parameter);
     annotate(g, fn, "maxntidx", k->block[0]);
     annotate(g, fn, "maxntidy", k->block[1]);
     annotate(g, fn, "maxntidz", k->block[2]);
@@ -279,21 +367,29 @@ static bool is_shared_by(const Making *m, size_t buffer, const NestNode *node)
     return b->place == NEST_SHARED && nest_holds(node, b->home);
 }
 
-static size_t shared_bytes(const Making *m, size_t buffer)
+static size_t shared_align(const Making *m, size_t buffer)
+{
+    return m->n->buffers.at[buffer].boxed ? NEST_BOX_ALIGN : EMIT_ALIGN_MOST;
+}
+
+/* Where it begins behind so many bytes; and what there is then. */
+static size_t shared_place(const Making *m, size_t buffer, size_t *all)
 {
     const NestBuffer *b = &m->n->buffers.at[buffer];
-    return ((size_t)b->size * dtype_size(b->dtype) + EMIT_ALIGN_MOST - 1) &
-           ~(size_t)(EMIT_ALIGN_MOST - 1);
+    size_t align = shared_align(m, buffer), at = (*all + align - 1) & ~(align - 1);
+    *all = at + (size_t)b->size * dtype_size(b->dtype);
+    return at;
 }
 
 /* The memory whose size the launch says. */
-static Ssa any_shared(Gen *g)
+static Ssa any_shared(const Ptx *ptx)
 {
+    const Gen *g = &ptx->gen;
     Ssa v = LLVMGetNamedGlobal(g->m, "shared_of_launch");
     if (v)
         return v;
     v = LLVMAddGlobalInAddressSpace(g->m, LLVMArrayType2(g->i8, 0), "shared_of_launch", SHARED);
-    LLVMSetAlignment(v, EMIT_ALIGN_MOST);
+    LLVMSetAlignment(v, ptx->target->groups ? NEST_BOX_ALIGN : EMIT_ALIGN_MOST);
     return v;
 }
 
@@ -303,7 +399,8 @@ static void make_shared(Making *m, const NestNode *node, GpuLaunch *launch)
     char text[128];
     size_t all = 0;
     for (size_t i = 0; i < m->n->buffers.n; i++)
-        all += is_shared_by(m, i, node) ? shared_bytes(m, i) : 0;
+        if (is_shared_by(m, i, node))
+            shared_place(m, i, &all);
     launch->kernel.shared = all > SHARED_USUAL ? (uint32_t)all : 0;
     all = 0;
     for (size_t i = 0; i < m->n->buffers.n; i++) {
@@ -311,8 +408,7 @@ static void make_shared(Making *m, const NestNode *node, GpuLaunch *launch)
         if (!is_shared_by(m, i, node))
             continue;
         if (launch->kernel.shared) {
-            m->e->base[i] = gen_offset(g, any_shared(g), all);
-            all += shared_bytes(m, i);
+            m->e->base[i] = gen_offset(g, any_shared(m->ptx), shared_place(m, i, &all));
             continue;
         }
         LLVMTypeRef type = LLVMArrayType2(gen_stored(g, b->dtype), (uint64_t)b->size);
@@ -320,7 +416,7 @@ static void make_shared(Making *m, const NestNode *node, GpuLaunch *launch)
         Ssa v = LLVMAddGlobalInAddressSpace(g->m, type, text, SHARED);
         LLVMSetLinkage(v, LLVMInternalLinkage);
         LLVMSetInitializer(v, LLVMGetUndef(type));
-        LLVMSetAlignment(v, EMIT_ALIGN_MOST);
+        LLVMSetAlignment(v, (unsigned)shared_align(m, i));
         m->e->base[i] = v;
     }
 }
@@ -333,7 +429,13 @@ static void set_bases(Making *m, const GpuLaunch *launch, const int *buffers)
     for (int i = 0; i < m->n->n_inputs; i++)
         if (m->known[i].number)
             e->base[i] = lanes_const(&one, *m->known[i].number);
-    for (uint32_t i = 0; i < launch->kernel.n; i++) {
+    const DeviceKernel *k = &launch->kernel;
+    uint32_t boxed = 0;
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (boxed < k->n_boxes && k->boxes[boxed].parameter == i) {
+            boxed++;
+            continue;
+        }
         Ssa at = LLVMGetParam(e->fn, i);
         const NestBuffer *b = buffers[i] < 0 ? NULL : &m->n->buffers.at[buffers[i]];
         if (!b) {
@@ -350,7 +452,7 @@ static void set_bases(Making *m, const GpuLaunch *launch, const int *buffers)
 static bool make_kernel(Making *m, NestNode *node)
 {
     Gen *g = m->e->g;
-    int *buffers = arena_new_array(g->arena, int, m->n->buffers.n + 1);
+    int *buffers = arena_new_array(g->arena, int, m->n->buffers.n + DEVICE_BOXES_MOST + 1);
     GpuLaunch launch = launch_of(m, node, buffers);
     launch.kernel.name = kernel_name(m->ptx, m->from->name);
     set_sizes(&launch.kernel, node);
@@ -376,6 +478,7 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
                           .blocks = 128,
                           .reorders = !g->jit->exact,
                           .groups = ptx->target->groups,
+                          .boxes = ptx->target->groups && g->jit->gpu_boxes,
                           .tf32 = g->jit->tf32};
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);

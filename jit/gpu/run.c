@@ -78,6 +78,7 @@ bool device_open(Jit *jit, Buf *why)
         cuda_close(c);
         return false;
     }
+    jit->gpu_boxes = info->boxes;
     jit->cuda = c;
     return true;
 }
@@ -282,14 +283,22 @@ static bool launch(const DeviceTaken *t, uint32_t step)
     const DeviceRun *r = t->r;
     const DeviceStep *s = &r->program->steps[step];
     const DeviceKernel *k = s->kernel;
+    CudaMap maps[DEVICE_BOXES_MOST];
+    Cuda *c = r->code->jit->cuda;
     void **values = memory_alloc((s->n + 1) * sizeof *values);
-    for (uint32_t i = 0; values && i < s->n; i++)
+    bool ok = values != NULL;
+    for (uint32_t i = 0; ok && i < s->n; i++)
         values[i] = &t->given[s->buffers[i]];
+    for (uint32_t i = 0; ok && i < k->n_boxes; i++) {
+        uint32_t p = k->boxes[i].parameter;
+        ok = cuda_map(c, t->given[s->buffers[p]], &k->boxes[i].box, &maps[i]);
+        values[p] = &maps[i];
+    }
     CudaLaunch l = {
         .kernel = r->kernels[step], .name = k->name, .shared = k->shared, .values = values};
     memcpy(l.grid, k->grid, sizeof l.grid);
     memcpy(l.block, k->block, sizeof l.block);
-    bool ok = values && cuda_launch(r->code->jit->cuda, &l);
+    ok = ok && cuda_launch(c, &l);
     memory_free(values);
     return ok;
 }

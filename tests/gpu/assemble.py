@@ -152,11 +152,12 @@ class Assembler:
         made = run([RELAY, "compile", "-", "--emit", "ptx", "--target", target, "--tf32"], text)
         if made.returncode or made.stderr:
             return made.stderr.strip() or f"status {made.returncode}"
-        entries = re.findall(r"^\.visible \.entry(?:(?!^}).)*", made.stdout, re.M | re.S)
+        entries = made.stdout.split("\n.visible .entry ")[1:]
         if name.startswith("tiles") and not all("mma.sync" in entry or "wgmma" in entry for entry in entries):
             return "a product is not on tensor cores"
-        if name in ("tiles float16", "tiles bfloat16") and ("wgmma" in made.stdout) != (target == "sm_90a"):
-            return "whole tiles are not multiplied by groups of warps, or on a card that has none"
+        products = re.fullmatch(r"tiles \w+", name)
+        if products and not all((part in made.stdout) == (target == "sm_90a") for part in ("wgmma", "cp.async.bulk.tensor")):
+            return "products are not of boxes and by groups of warps, or so on a card that has none"
         if name.startswith("types scattered") and len(entries) < 12:
             return "what goes to places that are data does so on the host"
         hosted = re.findall(r"^//   on the host, because (.*?):", made.stdout, re.M)

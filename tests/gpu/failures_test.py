@@ -14,7 +14,7 @@ CELLS = "let %x = reshape(arange(0f, 12f, 1f, dtype=\"float32\"), newshape=[3, 4
 
 def entries():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/cuda.def")) as f:
-        return re.findall(r"^CUDA_ENTRY\(\w+, (\w+),", f.read(), re.M)
+        return re.findall(r"^CUDA_(?:ENTRY|OPTIONAL)\(\w+, (\w+),", f.read(), re.M)
 
 
 def relay(text, *args, **environment):

@@ -217,6 +217,28 @@ static void make_buffer(Program *p, char *line)
                                     NULL));
 }
 
+typedef struct MapBytes {
+    _Alignas(64) char at[128];
+} MapBytes;
+
+/* map:buffer:type:40x3:160:32x2 are the extents, the steps in bytes of all axes but the first, and the lengths of the box. */
+static void make_map(Program *p, char *text, MapBytes *out)
+{
+    char *save, *name = strtok_r(text + 4, ":", &save), *type = strtok_r(NULL, ":", &save);
+    uint64_t extents[5], steps[5];
+    unsigned lengths[5], together[5] = {1, 1, 1, 1, 1}, n = 0, m = 0;
+    for (char *at = strtok_r(NULL, ":", &save); *at && n < 5; at += *at == 'x')
+        extents[n++] = strtoull(at, &at, 10);
+    for (char *at = strtok_r(NULL, ":", &save); *at && m < 5; at += *at == 'x')
+        steps[m++] = strtoull(at, &at, 10);
+    m = 0;
+    for (char *at = strtok_r(NULL, ":", &save); *at && m < 5; at += *at == 'x')
+        lengths[m++] = (unsigned)strtoul(at, &at, 10);
+    int kind = !strcmp(type, "f32") ? 7 : !strcmp(type, "f16") ? 6 : 0;
+    CHECK(!cuTensorMapEncodeTiled(out, kind, n, (void *)(uintptr_t)buffer(p, name)->at, extents,
+                                  steps, lengths, together, 0, 3, 0, 0));
+}
+
 static void run(Program *p, char *line)
 {
     char name[64];
@@ -236,12 +258,19 @@ static void run(Program *p, char *line)
     if (*at == ',')
         shared = (unsigned)strtoul(at + 1, NULL, 10);
     uint64_t values[16];
+    MapBytes maps[16];
     void *args[16], *kernel = NULL;
     int n_args = 0;
     char *save;
     for (char *w = strtok_r(end + 1, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
         char *colon = strchr(w, ':');
         Type t;
+        if (!strncmp(w, "map:", 4)) {
+            make_map(p, w, &maps[n_args]);
+            args[n_args] = &maps[n_args];
+            n_args++;
+            continue;
+        }
         if (colon)
             *colon = 0;
         values[n_args] = colon && type_parse(w, &t) ? value_bits(t, colon + 1) : buffer(p, w)->at;
@@ -339,6 +368,28 @@ static int is_ptx(const struct dirent *e)
 
 /* ---- the driver ----------------------------------------------------------------------------------------------------- */
 
+/* What the driver says of maps that a card cannot copy by. */
+static void test_maps(void)
+{
+    MapBytes map;
+    uint64_t at = 0, extents[2] = {64, 8}, steps[1] = {128};
+    unsigned lengths[2] = {64, 8}, together[2] = {1, 1};
+    CHECK(!cuMemAlloc_v2(&at, 1024));
+    for (int i = 0; i < 8; i++) {
+        uint64_t off = i == 1 ? 8 : 0, step = i == 2 ? 120 : 128;
+        steps[0] = step;
+        lengths[0] = i == 3 ? 32 : 64;
+        lengths[1] = i == 4 ? 257 : 8;
+        together[1] = i == 5 ? 2 : 1;
+        extents[1] = i == 6 ? 0 : 8;
+        int code =
+            cuTensorMapEncodeTiled(map.at + (i == 7 ? 8 : 0), 6, 2, (void *)(uintptr_t)(at + off),
+                                   extents, steps, lengths, together, 0, 3, 0, 0);
+        CHECK(code == (i ? INVALID_VALUE : 0));
+    }
+    CHECK(!cuMemFree_v2(at));
+}
+
 static void test_failures(void)
 {
     uint64_t at = 0;
@@ -388,6 +439,7 @@ int main(void)
         free(names[i]);
     }
     free(names);
+    test_maps();
     test_failures();
     CHECK(!cuDevicePrimaryCtxRelease_v2(0));
     unlink(log_path);

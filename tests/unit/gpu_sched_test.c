@@ -107,7 +107,7 @@ static TeProgram *turned(TeBuilder *b)
 static DType factors[2], sums;
 static int64_t most; /* of its extents, rows and columns of tiles included */
 static bool deep; /* there are many folds beside those */
-static bool groups; /* of warps multiply whole tiles */
+static bool groups, boxes; /* of warps multiply whole tiles; or any, which come by themselves */
 
 /* An extent, often one that steps of any length divide. */
 static int64_t length(void)
@@ -121,6 +121,14 @@ static TeProgram *product(TeBuilder *b)
     int64_t batch = !groups && below(2) ? some(2, 3) : 1, m = groups ? 128 : length();
     int64_t k = groups ? 64 * some(1, 4) : deep ? 128 * some(2, 4) : length();
     int64_t n = groups ? 128 * some(1, 2) : length();
+    if (boxes) {
+        /* Rows of 16 bytes and tiles that are more than half full are all that they want. */
+        int64_t row = 128 / factors[0].bits;
+        batch = deep || below(3) ? 1 : 2;
+        m = some(65, 128);
+        n = some(65, deep ? 128 : 140);
+        k = deep ? 256 : row * some(9, 20);
+    }
     bool ta = !groups && below(2), tb = groups || below(2);
     int64_t as[3] = {batch, ta ? k : m, ta ? m : k}, bs[3] = {batch, tb ? n : k, tb ? k : n};
     int64_t cs[3] = {batch, m, n};
@@ -249,7 +257,7 @@ static bool are_close(const NestBuffer *b, const char *x, const char *y, double 
 }
 
 typedef struct Seen {
-    long kernels, barriers, shuffles, vectors, tiles, groups, copies, turned;
+    long kernels, barriers, shuffles, vectors, tiles, groups, boxes, copies, turned;
 } Seen;
 
 static void look(void *data, NestNode *node)
@@ -260,6 +268,7 @@ static void look(void *data, NestNode *node)
     seen->shuffles += node->kind == NEST_SHUFFLE;
     seen->tiles += node->kind == NEST_TILE;
     seen->groups += node->kind == NEST_GROUP;
+    seen->boxes += node->kind == NEST_BULK;
     seen->copies += node->copies;
     seen->turned += node->turned;
     seen->vectors += node->kind == NEST_LOOP && node->way == NEST_VECTOR;
@@ -270,8 +279,11 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
     GpuMachine machine = {.threads = 64,
                           .wide_least = below(2) ? 1 : 16384,
                           .folds_least = 8,
-                          .blocks = groups ? 1 : 128,
+                          .blocks = !groups ? 128
+                                    : deep  ? 4
+                                            : 1,
                           .groups = groups,
+                          .boxes = boxes,
                           .reorders = true,
                           .tf32 = tf32};
     const char *why;
@@ -340,29 +352,38 @@ static Seen test(TeProgram *(*make)(TeBuilder *b), int turns)
     return test_as(make, turns, false);
 }
 
-/* Products of each kind that tensor cores have; their folds are taken in parts where they are many. */
-static void test_tiles(void)
+enum { N_KINDS = 6 };
+
+/* One of the kinds of products that tensor cores have; whether it is one of rounded floats. */
+static bool set_kind(size_t i)
 {
     static const DType half = {DTYPE_CODE_FLOAT, 16, 1}, brain = {DTYPE_CODE_BFLOAT, 16, 1};
     static const DType i8 = {DTYPE_CODE_INT, 8, 1}, u8 = {DTYPE_CODE_UINT, 8, 1};
     static const DType i32 = {DTYPE_CODE_INT, 32, 1};
-    static const DType kinds[][3] = {{half, half, f32}, {brain, brain, f32}, {f32, f32, f32},
-                                     {i8, i8, i32},     {u8, i8, i32},       {u8, u8, i32}};
+    static const DType kinds[N_KINDS][3] = {{half, half, f32}, {brain, brain, f32}, {f32, f32, f32},
+                                            {i8, i8, i32},     {u8, i8, i32},       {u8, u8, i32}};
+    factors[0] = kinds[i][0];
+    factors[1] = kinds[i][1];
+    sums = kinds[i][2];
+    return factors[0].bits == 32;
+}
+
+/* Products of each kind that tensor cores have; their folds are taken in parts where they are many. */
+static void test_tiles(void)
+{
     Seen all = {0};
     most = 70;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        factors[0] = kinds[i][0];
-        factors[1] = kinds[i][1];
-        sums = kinds[i][2];
-        Seen seen = test_as(product, 3, sums.code == DTYPE_CODE_FLOAT && factors[0].bits == 32);
+    for (size_t i = 0; i < N_KINDS; i++) {
+        bool tf32 = set_kind(i);
+        Seen seen = test_as(product, 3, tf32);
         CHECK(seen.tiles > 0);
         deep = true;
-        Seen parts = test_as(product, 1, sums.code == DTYPE_CODE_FLOAT && factors[0].bits == 32);
+        Seen parts = test_as(product, 1, tf32);
         CHECK(parts.kernels == 2 && parts.tiles > 0);
         deep = false;
         all.copies += seen.copies;
         all.turned += seen.turned;
-        seen = test_as(image, 1, factors[0].bits == 32);
+        seen = test_as(image, 1, tf32);
         all.tiles += seen.tiles;
     }
     CHECK(all.tiles > 0 && all.copies > 6 && all.turned > 0);
@@ -379,6 +400,23 @@ static void test_groups(void)
         CHECK(seen.groups == 1 && seen.tiles == 0);
     }
     groups = false;
+}
+
+/* The same of boxes that come by themselves, of elements of each size and of any extents; their folds in parts too. */
+static void test_boxes(void)
+{
+    groups = boxes = true;
+    for (size_t i = 0; i < N_KINDS; i += 2) {
+        bool tf32 = set_kind(i);
+        Seen seen = test_as(product, 1, tf32);
+        CHECK(seen.groups == 1 && seen.boxes >= 2 && seen.tiles == 0 && seen.copies == 0);
+    }
+    deep = true;
+    set_kind(0);
+    Seen parts = test_as(product, 1, false);
+    CHECK(parts.kernels == 2 && parts.groups == 1 && parts.tiles == 0);
+    deep = false;
+    groups = boxes = false;
 }
 
 int main(void)
@@ -415,6 +453,7 @@ int main(void)
         deep = false;
     }
     test_groups();
+    test_boxes();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

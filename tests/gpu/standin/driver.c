@@ -236,6 +236,7 @@ static const struct {
     {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
@@ -567,6 +568,46 @@ int cuEventElapsedTime(float *ms, void *from, void *to)
     *ms = (float)(1e3 * ((*b)->time - (*a)->time));
     return leave(OK);
 }
+
+/* What the driver says of a map: sixteen bytes as the unit of memory, rows of 128 bytes with their parts exchanged, which is the only form
+ * that is known here. */
+static bool map_fits(const Map *m, const void *map)
+{
+    bool fits = (uintptr_t)map % 64 == 0 && m->at % 16 == 0 && m->n >= 1 && m->n <= MAP_AXES &&
+                (uint64_t)m->element * m->length[0] == 128;
+    for (uint32_t i = 0; fits && i < m->n; i++)
+        fits = m->extent[i] >= 1 && m->length[i] >= 1 && m->length[i] <= 256 &&
+               (i == 0 || (m->step[i] % 16 == 0 && m->step[i] < (uint64_t)1 << 40));
+    return fits;
+}
+
+int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *at, const uint64_t *extents,
+                           const uint64_t *steps, const unsigned *lengths, const unsigned *strides,
+                           int interleave, int swizzle, int promotion, int fill)
+{
+    ENTER(false);
+    enum { SWIZZLE_128 = 3, PROMOTIONS = 4 };
+    static const uint32_t sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+    Map m = {.mark = MAP_MARK, .n = rank, .at = (uint64_t)(uintptr_t)at};
+    if (type < 0 || type >= (int)(sizeof sizes / sizeof *sizes) || !rank || rank > MAP_AXES ||
+        interleave || swizzle != SWIZZLE_128 || promotion < 0 || promotion >= PROMOTIONS || fill)
+        return leave(INVALID_VALUE);
+    m.element = sizes[type];
+    for (unsigned i = 0; i < rank; i++) {
+        if (extents[i] > UINT32_MAX || strides[i] != 1)
+            return leave(INVALID_VALUE);
+        m.extent[i] = (uint32_t)extents[i];
+        m.length[i] = lengths[i];
+        m.step[i] = i ? steps[i - 1] : m.element;
+    }
+    if (!map_fits(&m, map))
+        return leave(INVALID_VALUE);
+    memset(map, 0, 128);
+    memcpy(map, &m, sizeof m);
+    return leave(OK);
+}
+
+_Static_assert(sizeof(Map) <= 128, "a map has 128 bytes");
 
 static bool launch_fits(const Launch *l)
 {

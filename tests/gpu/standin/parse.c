@@ -36,7 +36,7 @@ typedef struct Use {
 
 /* An opcode taken apart. */
 typedef struct Opcode {
-    char token[MAX_TOKENS][24];
+    char token[MAX_TOKENS][32];
     int n;
     Type types[4];
     int n_types;
@@ -815,10 +815,91 @@ static bool parse_active(Parser *p, Opcode *o, Ins *in)
     return result(p, 4, &in->op[in->n++]);
 }
 
+/* cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [to], [map, {x, y}], [gate] */
+static bool parse_bulk(Parser *p, Opcode *o, Ins *in)
+{
+    static const char *const axes[] = {"1d", "2d", "3d", "4d", "5d"};
+    int n = 0;
+    for (int i = 0; i < MAP_AXES; i++)
+        n = has_part(o, axes[i]) ? i + 1 : n;
+    if (!n || !has_part(o, "tensor") || !has_part(o, "shared::cluster") || !has_part(o, "global") ||
+        !has_part(o, "mbarrier::complete_tx::bytes"))
+        return fail(p, "`%s` is not known to the stand-in", o->name);
+    in->kind = KIND_BULK;
+    if (!address(p, SPACE_SHARED, &in->op[in->n++]) || !expect(p, ',') || !expect(p, '[') ||
+        !source(p, 8, &in->op[in->n++]) || !expect(p, ',') || !group(p, in, n, 4, false))
+        return false;
+    return expect(p, ']') && expect(p, ',') && address(p, SPACE_SHARED, &in->op[in->n++]);
+}
+
+/* mbarrier.init [at], boxes; mbarrier.arrive.expect_tx _, [at], bytes; mbarrier.try_wait.parity there, [at], parity */
+static bool parse_gate(Parser *p, Opcode *o, Ins *in)
+{
+    in->kind = KIND_GATE;
+    bool init = has_part(o, "init"), arrive = has_part(o, "arrive") && has_part(o, "expect_tx");
+    bool wait = has_part(o, "try_wait") && has_part(o, "parity");
+    if ((!init && !arrive && !wait) || !has_part(o, "shared::cta") || !has_part(o, "b64"))
+        return fail(p, "`%s` is not known to the stand-in", o->name);
+    in->what[0] = init ? 'i' : arrive ? 'a' : 'w';
+    in->results = !init;
+    if (!init && (!result(p, wait ? 1 : 8, &in->op[in->n++]) || !expect(p, ',')))
+        return false;
+    if (arrive && !in->op[0].sink)
+        return fail(p, "the state of a gate is not known to the stand-in");
+    return address(p, SPACE_SHARED, &in->op[in->n++]) && expect(p, ',') &&
+           source(p, 4, &in->op[in->n++]);
+}
+
+/* wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {sums}, a, b, p {, 1, 1 {, 0, 0}} */
+static bool parse_wgmma(Parser *p, Opcode *o, Ins *in)
+{
+    if (!has_part(o, "mma_async")) {
+        in->kind = KIND_NOTHING;
+        return !has_part(o, "wait_group") || source(p, 4, &in->op[in->n++]);
+    }
+    int n = 0, k = 0;
+    for (int i = 1; i < o->n; i++)
+        if (sscanf(o->token[i], "m64n%dk%d", &n, &k) == 2)
+            break;
+    bool sums = o->n_types == 3 && in->type.width == 4;
+    if (!sums || n < 8 || n > 256 || n % 8 || k * o->types[1].width != 32 ||
+        o->types[1].width != o->types[2].width ||
+        (o->types[1].width == 1) != (in->type.kind == 's'))
+        return fail(p, "`%s` is not known to the stand-in", o->name);
+    in->kind = KIND_WGMMA;
+    in->from = o->types[1];
+    in->what[1] = o->types[2].kind;
+    in->op[in->n].at = (uint32_t)p->k->n_sums;
+    in->op[in->n++].offset = n / 2;
+    if (!expect(p, '{'))
+        return false;
+    for (int i = 0; i < n / 2; i++) {
+        if (i && !expect(p, ','))
+            return false;
+        Operand *sum = PUSH(p->k->sums, p->k->n_sums);
+        if (!result(p, 4, sum))
+            return false;
+    }
+    if (!expect(p, '}') || !expect(p, ',') || !source(p, 8, &in->op[in->n++]) || !expect(p, ',') ||
+        !source(p, 8, &in->op[in->n++]) || !expect(p, ',') || !source(p, 1, &in->op[in->n++]))
+        return false;
+    /* Signs, and that neither factor is turned. */
+    static const uint64_t usual[] = {1, 1, 0, 0};
+    int more = in->from.width == 1 ? 0 : in->from.width == 2 ? 4 : 2;
+    for (int i = 0; i < more; i++) {
+        uint64_t x;
+        if (!expect(p, ',') || !number(p, &x) || x != usual[i])
+            return fail(p, "`%s` of this form is not known to the stand-in", o->name);
+    }
+    return true;
+}
+
 /* cp.async.cg.shared.global [to], [from], 16 {, how many of them} */
 static bool parse_cp(Parser *p, Opcode *o, Ins *in)
 {
-    if (has_part(o, "bulk") || !has_part(o, "async") || has_part(o, "mbarrier"))
+    if (has_part(o, "bulk"))
+        return parse_bulk(p, o, in);
+    if (!has_part(o, "async") || has_part(o, "mbarrier"))
         return fail(p, "`%s` is not known to the stand-in", o->name);
     if (has_part(o, "commit_group") || has_part(o, "wait_all") || has_part(o, "wait_group")) {
         in->kind = KIND_CP_WAIT;
@@ -987,6 +1068,8 @@ static const struct {
     {"cp", parse_cp},
     {"ldmatrix", parse_ldmatrix},
     {"mma", parse_mma},
+    {"wgmma", parse_wgmma},
+    {"mbarrier", parse_gate},
     {"membar", parse_nothing},
     {"fence", parse_nothing},
     {"prefetch", parse_nothing},
@@ -1229,6 +1312,7 @@ void module_free(Module *m)
         free(k->specials);
         free(k->constants);
         free(k->targets);
+        free(k->sums);
         free(k);
     }
     for (int i = 0; i < m->n_globals; i++)

@@ -1,7 +1,8 @@
 /* A stand-in for the CUDA driver, `libcuda.so.1`, for machines without a card: PTX text is read once into instructions
  * (parse.c) and run on the processor, 32 threads of a warp at a time (warp.c, lanes.c). It is stricter than a card: every
  * address is checked against what was allocated, memory and registers begin as NaNs, a barrier that not all threads of a
- * block reach is an error, and a result of an asynchronous copy is not there before it was waited for.
+ * block reach is an error, and a result of an asynchronous copy is not there before it was waited for. What groups of warps multiply
+ * (`wgmma`) is done at once, by each warp for its rows: that it must be waited for is not looked at.
  *
  * What it does not know it refuses when the module is loaded, with the line of the text; driver.c is the driver's interface
  * and says how failures are asked for. */
@@ -31,6 +32,7 @@ enum {
     INVALID_CONTEXT = 201,
     INVALID_PTX = 218,
     INVALID_HANDLE = 400,
+    NOT_SUPPORTED = 801,
     NOT_FOUND = 500,
     NOT_READY = 600,
     CAPTURE_UNSUPPORTED = 900,
@@ -100,6 +102,9 @@ typedef enum Kind {
     KIND_CP_WAIT,
     KIND_LDMATRIX,
     KIND_MMA,
+    KIND_WGMMA,
+    KIND_GATE, /* mbarrier */
+    KIND_BULK,
     KIND_NOTHING /* fences, prefetches */
 } Kind;
 
@@ -148,6 +153,8 @@ typedef struct Kernel {
     int n_specials;
     Constant *constants;
     int n_constants;
+    Operand *sums; /* of wgmma, which has more of them than other instructions have operands */
+    int n_sums;
     int *targets; /* of brx.idx, one list behind the other, each with its length before it */
     int n_targets;
 } Kernel;
@@ -192,6 +199,17 @@ int rounding_set(char round);
 void rounding_reset(int old);
 float half_float(uint16_t h);
 float brain_float(uint16_t h);
+
+/* ---- driver.c: what cuTensorMapEncodeTiled makes and a copy of a box is given */
+
+enum { MAP_AXES = 5, MAP_MARK = 0x70616d };
+
+typedef struct Map {
+    uint32_t mark, n, element;
+    uint64_t at;
+    uint32_t extent[MAP_AXES], length[MAP_AXES];
+    uint64_t step[MAP_AXES]; /* bytes; of neighbours first */
+} Map;
 
 /* ---- warp.c */
 

@@ -18,6 +18,21 @@ typedef struct Copy {
     int lane, group;
 } Copy;
 
+/* A box that comes to shared memory by itself. */
+typedef struct Box {
+    Map map;
+    int32_t first[MAP_AXES];
+    uint32_t to, gate;
+} Box;
+
+/* What lies in a gate's 8 bytes. */
+typedef struct Gate {
+    int32_t bytes; /* that are still to come in this turn */
+    uint8_t wanted, left, turn, mark;
+} Gate;
+
+enum { GATE_MARK = 0x5a, TRIES_MOST = 1 << 20 };
+
 typedef struct Warp {
     uint8_t *file;
     uint8_t *local; /* of all its lanes, one behind the other */
@@ -40,6 +55,10 @@ typedef struct Block {
     uint8_t *shared;
     uint32_t shared_size;
     uint32_t arrived[16];
+    Box *boxes;
+    int n_boxes, boxes_room;
+    bool yields; /* the warp that runs waits for boxes, and others may ask for them */
+    int tries; /* that nothing came of */
     uint64_t steps, most_steps;
     const Ins *in; /* the one that is run */
     int code;
@@ -332,6 +351,142 @@ static void run_copy_wait(Warp *w, const Ins *in, uint32_t mask)
     w->n_copies = kept;
 }
 
+/* ---- boxes ----------------------------------------------------------------------------------------------------------- */
+
+static Gate *gate_at(Block *b, const Warp *w, int lane, uint64_t at, bool makes)
+{
+    Gate *g = find(b, w, lane, SPACE_SHARED, at, 8);
+    if (g && !makes && g->mark != GATE_MARK) {
+        fault(b, w, lane, LAUNCH_FAILED, "what lies at %#llx of shared memory is no `mbarrier`",
+              (unsigned long long)at);
+        return NULL;
+    }
+    return g;
+}
+
+/* Where a byte stands whose parts of 16 are exchanged by the row of 128 bytes that it is in. */
+static uint32_t exchanged(uint32_t at)
+{
+    return at ^ (at >> 3 & 0x70);
+}
+
+/* Nobody can mean what lies there until it has come. */
+static bool run_bulk(Block *b, Warp *w, const Ins *in, uint32_t mask)
+{
+    for (; mask; mask &= mask - 1) {
+        int lane = __builtin_ctz(mask);
+        Box box = {.to = (uint32_t)address(w, &in->op[0], lane)};
+        const void *map = find(b, w, lane, SPACE_GENERIC, lane_get(w, &in->op[1], lane), 64);
+        box.gate = (uint32_t)address(w, &in->op[in->n - 1], lane);
+        if (!map || !gate_at(b, w, lane, box.gate, false))
+            return false;
+        memcpy(&box.map, map, sizeof box.map);
+        if (box.map.mark != MAP_MARK || (int)box.map.n != in->n - 3)
+            return fault(b, w, lane, LAUNCH_FAILED, "the map is none, or of another rank");
+        uint32_t bytes = box.map.element;
+        for (int i = 0; i < in->n - 3; i++) {
+            box.first[i] = (int32_t)lane_get(w, &in->op[2 + i], lane);
+            bytes *= box.map.length[i];
+        }
+        if (box.to % 128)
+            return fault(b, w, lane, MISALIGNED_ADDRESS, "a box at %#x of shared memory", box.to);
+        for (uint32_t i = 0; i < bytes; i += 128) {
+            void *row = find(b, w, lane, SPACE_SHARED, box.to + i, 128);
+            if (!row)
+                return false;
+            memset(row, 0xff, 128);
+        }
+        if (b->n_boxes == b->boxes_room) {
+            b->boxes_room = b->boxes_room ? 2 * b->boxes_room : 16;
+            b->boxes = realloc(b->boxes, (size_t)b->boxes_room * sizeof *b->boxes);
+        }
+        b->boxes[b->n_boxes++] = box;
+    }
+    return true;
+}
+
+/* A row of the box, by the numbers of its other axes in one; what lies outside of the tensor is 0. */
+static bool bring_row(Block *b, const Warp *w, int lane, const Box *box, uint32_t number)
+{
+    const Map *m = &box->map;
+    uint64_t at = m->at;
+    bool inside = true;
+    uint32_t rest = number;
+    for (uint32_t i = 1; i < m->n; i++) {
+        int64_t v = (int64_t)box->first[i] + rest % m->length[i];
+        rest /= m->length[i];
+        inside = inside && v >= 0 && v < (int64_t)m->extent[i];
+        at += (uint64_t)v * m->step[i];
+    }
+    for (uint32_t k = 0; k < m->length[0]; k++) {
+        int64_t v = (int64_t)box->first[0] + k;
+        uint64_t element = 0, from = at + (uint64_t)v * m->element;
+        if (inside && v >= 0 && v < (int64_t)m->extent[0]) {
+            const void *p = find(b, w, lane, SPACE_GLOBAL, from, m->element);
+            if (!p)
+                return false;
+            memcpy(&element, p, m->element);
+        }
+        memcpy(b->shared + exchanged(box->to + number * 128 + k * m->element), &element,
+               m->element);
+    }
+    return true;
+}
+
+/* All that was asked for at the gate comes, and its turn ends when that is what was to come. */
+static bool bring_boxes(Block *b, const Warp *w, int lane, uint32_t at, Gate *g)
+{
+    int kept = 0;
+    for (int i = 0; i < b->n_boxes; i++) {
+        const Box box = b->boxes[i];
+        uint32_t rows = 1;
+        for (uint32_t a = 1; a < box.map.n; a++)
+            rows *= box.map.length[a];
+        if (box.gate != at)
+            b->boxes[kept++] = box;
+        for (uint32_t r = 0; box.gate == at && r < rows; r++, g->bytes -= 128)
+            if (!bring_row(b, w, lane, &box, r))
+                return false;
+    }
+    b->n_boxes = kept;
+    if (g->bytes)
+        return fault(b, w, lane, LAUNCH_FAILED, "%d bytes more were to come to a gate", g->bytes);
+    g->left = g->wanted;
+    g->turn++;
+    return true;
+}
+
+static bool run_gate(Block *b, Warp *w, const Ins *in, uint32_t mask)
+{
+    for (; mask; mask &= mask - 1) {
+        int lane = __builtin_ctz(mask);
+        const Operand *a = &in->op[in->n - 2];
+        uint32_t at = (uint32_t)address(w, a, lane), x = (uint32_t)lane_get(w, a + 1, lane);
+        Gate *g = gate_at(b, w, lane, at, in->what[0] == 'i');
+        if (!g)
+            return false;
+        if (in->what[0] == 'i') {
+            *g = (Gate){.wanted = (uint8_t)x, .left = (uint8_t)x, .mark = GATE_MARK};
+            if (x < 1 || x > 255)
+                return fault(b, w, lane, LAUNCH_FAILED, "a gate for %u", x);
+        } else if (in->what[0] == 'a') {
+            if (!g->left--)
+                return fault(b, w, lane, LAUNCH_FAILED, "more come to a gate than it waits for");
+            g->bytes += (int32_t)x;
+        } else {
+            if ((g->turn & 1) == (x & 1) && !g->left && !bring_boxes(b, w, lane, at, g))
+                return false;
+            bool there = (g->turn & 1) != (x & 1);
+            lane_set(w, &in->op[0], lane, there);
+            b->yields |= !there;
+            b->tries = there ? 0 : b->tries + 1;
+            if (b->tries > TRIES_MOST)
+                return fault(b, w, lane, LAUNCH_FAILED, "waits for boxes that never come");
+        }
+    }
+    return true;
+}
+
 /* ---- what a warp does together -------------------------------------------------------------------------------------- */
 
 /* Which lane a shuffle reads; -1: none of its segment. */
@@ -483,11 +638,72 @@ static bool run_mma(Block *b, Warp *w, const Ins *in, uint32_t mask)
     return true;
 }
 
+/* An element of what a group multiplies, in shared memory as the descriptor says: rows of 128 bytes whose parts are exchanged, or matrices of
+ * eight rows of 16 bytes. */
+static bool group_element(Block *b, const Warp *w, uint64_t form, uint32_t row, uint32_t byte,
+                          char kind, uint32_t width, double *out)
+{
+    uint32_t at = (uint32_t)(form & 0x3fff) << 4, along = (uint32_t)(form >> 16 & 0x3fff) << 4;
+    uint32_t beside = (uint32_t)(form >> 32 & 0x3fff) << 4, swizzle = (uint32_t)(form >> 62);
+    if (swizzle == 1)
+        at = exchanged(at + row / 8 * beside + row % 8 * 128 + byte);
+    else if (swizzle == 0)
+        at += byte / 16 * along + row / 8 * beside + row % 8 * 16 + byte % 16;
+    else
+        return fault(b, w, 0, LAUNCH_FAILED, "parts exchanged in another way than is known here");
+    const void *p = find(b, w, 0, SPACE_SHARED, at, width);
+    uint32_t word = 0;
+    if (!p)
+        return false;
+    memcpy(&word, p, width);
+    *out = element(kind, word, 0);
+    return true;
+}
+
+/* The warp's 16 of the 64 rows, as `mma` has them, of all columns. */
+static bool run_wgmma(Block *b, Warp *w, const Ins *in, uint32_t mask)
+{
+    if (mask != ALL)
+        return fault(b, w, __builtin_ctz(mask), LAUNCH_FAILED,
+                     "`wgmma` without all threads of the warp");
+    uint32_t width = in->from.width, depth = 32 / width, first = (uint32_t)w->number % 4 * 16;
+    int n = (int)in->op[0].offset * 2;
+    double x[16][32], y[32];
+    uint64_t forms[2] = {lane_get(w, &in->op[1], 0), lane_get(w, &in->op[2], 0)};
+    bool adds = pred_get(w, &in->op[3], 0);
+    const Operand *sums = b->k->sums + in->op[0].at;
+    for (uint32_t row = 0; row < 16; row++)
+        for (uint32_t k = 0; k < depth; k++)
+            if (!group_element(b, w, forms[0], first + row, k * width, in->from.kind, width,
+                               &x[row][k]))
+                return false;
+    for (int column = 0; column < n; column++) {
+        for (uint32_t k = 0; k < depth; k++)
+            if (!group_element(b, w, forms[1], (uint32_t)column, k * width, in->what[1], width,
+                               &y[k]))
+                return false;
+        for (int row = 0; row < 16; row++) {
+            int lane = row % 8 * 4 + column % 8 / 2;
+            const Operand *to = &sums[column / 8 * 4 + row / 8 * 2 + column % 2];
+            uint32_t bits = (uint32_t)lane_get(w, to, lane);
+            float f;
+            memcpy(&f, &bits, sizeof f);
+            double sum = !adds ? 0 : width == 1 ? (double)(int32_t)bits : (double)f;
+            for (uint32_t k = 0; k < depth; k++)
+                sum += x[row][k] * y[k];
+            f = (float)sum;
+            memcpy(&bits, &f, sizeof bits);
+            lane_set(w, to, lane, width == 1 ? (uint32_t)(int64_t)sum : bits);
+        }
+    }
+    return true;
+}
+
 /* Whether the threads that the instruction's mask names are all here; else those that are wait. */
 static bool together(Block *b, Warp *w, const Ins *in, uint32_t mask)
 {
     uint32_t named = ALL;
-    if (in->kind != KIND_LDMATRIX && in->kind != KIND_MMA) {
+    if (in->kind != KIND_LDMATRIX && in->kind != KIND_MMA && in->kind != KIND_WGMMA) {
         const Operand *o = &in->op[in->n - 1];
         named = (uint32_t)lane_get(w, o, __builtin_ctz(mask));
         if (mask & ~named)
@@ -509,6 +725,7 @@ static bool run_together(Block *b, Warp *w, const Ins *in, uint32_t mask)
     case KIND_MATCH: run_match(w, in, mask); return true;
     case KIND_LDMATRIX: return run_ldmatrix(b, w, in, mask);
     case KIND_MMA: return run_mma(b, w, in, mask);
+    case KIND_WGMMA: return run_wgmma(b, w, in, mask);
     default: return true;
     }
 }
@@ -580,6 +797,8 @@ static int step(Block *b, Warp *w, int pc, uint32_t mask)
     case KIND_ATOM: ok = run_atom(b, w, in, run); break;
     case KIND_CP_ASYNC: ok = run_copy(b, w, in, run); break;
     case KIND_CP_WAIT: run_copy_wait(w, in, run); break;
+    case KIND_BULK: ok = run_bulk(b, w, in, run); break;
+    case KIND_GATE: ok = run_gate(b, w, in, run); break;
     case KIND_ACTIVE:
         for (uint32_t m = run; m; m &= m - 1)
             lane_set(w, &in->op[0], __builtin_ctz(m), run);
@@ -604,6 +823,7 @@ static int step(Block *b, Warp *w, int pc, uint32_t mask)
     case KIND_MATCH:
     case KIND_LDMATRIX:
     case KIND_MMA:
+    case KIND_WGMMA:
     case KIND_WARP_BAR:
         moved = !together(b, w, in, run);
         if (moved)
@@ -617,10 +837,11 @@ static int step(Block *b, Warp *w, int pc, uint32_t mask)
     return ok && !moved ? pc + 1 : -1;
 }
 
-/* Until no thread of the warp can go on. */
+/* Until no thread of the warp can go on, or it waits for what another may have to ask for. */
 static void run_warp(Block *b, Warp *w)
 {
-    while (!b->code && (w->live & ~w->waiting)) {
+    b->yields = false;
+    while (!b->code && !b->yields && (w->live & ~w->waiting)) {
         int pc = INT32_MAX, next = INT32_MAX;
         for (uint32_t m = w->live & ~w->waiting; m; m &= m - 1) {
             int at = w->pc[__builtin_ctz(m)];
@@ -649,7 +870,7 @@ static void run_warp(Block *b, Warp *w)
                 break;
             pc = to;
             /* Threads with other places to go are looked at again when one of them comes first, or waits. */
-            if (pc >= next || w->live != live || w->waiting != waiting ||
+            if (pc >= next || b->yields || w->live != live || w->waiting != waiting ||
                 (w->waiting & ~w->at_barrier)) {
                 set_pc(w, mask & w->live, pc);
                 break;
@@ -747,18 +968,21 @@ static void run_block(Block *b)
 {
     memset(b->shared, 0xff, b->shared_size);
     memset(b->arrived, 0, sizeof b->arrived);
+    b->n_boxes = b->tries = 0;
     for (uint32_t i = 0; i < b->n_warps; i++)
         warp_begin(b, &b->warps[i], i);
     for (;;) {
         const Warp *stuck = NULL;
+        bool yields = false;
         for (uint32_t i = 0; i < b->n_warps && !b->code; i++) {
             run_warp(b, &b->warps[i]);
+            yields |= b->yields;
             if (b->warps[i].live)
                 stuck = &b->warps[i];
         }
         if (b->code || !stuck)
             return;
-        if (release(b))
+        if (release(b) || yields)
             continue;
         int lane = __builtin_ctz(stuck->live);
         b->in = &b->k->ins[stuck->pc[lane]];
@@ -792,6 +1016,7 @@ int launch_run(const Launch *l, char *text, size_t room)
         free(b.warps[i].copies);
     }
     free(b.warps);
+    free(b.boxes);
     free(b.shared);
     return b.code;
 }
