@@ -158,7 +158,7 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish 
                      .lowered = nests ? out : NULL,
                      .places = wish->places};
     if (wish->kind == JIT_TEXT_PTX && !unit.target)
-        unit.target = ptx_target(0);
+        unit.target = jit->gpu ? jit->gpu : ptx_target(0);
     bool ok = orc_open(jit, &why);
     jit->report = wish->report;
     if (ok && wish->report)

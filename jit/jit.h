@@ -63,8 +63,8 @@ typedef struct JitReport {
 typedef struct JitTextWish {
     JitText kind;
     const char *
-        target; /* the GPU that it or the loops are for, one of gpu_target; NULL: the first of them for PTX, this processor for all
-                           else */
+        target; /* the GPU that it or the loops are for, one of gpu_target; NULL: for PTX the card that was opened or the
+                           first of them, this processor for all else */
     uint32_t n;
     const Value
         *args; /* of a call: the code is that for their shapes; NULL: for the shapes of the types */

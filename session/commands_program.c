@@ -133,7 +133,7 @@ static bool show_code(RelaySession *s, const Thunk *t, const ShowRow *row)
         Buf made = {0};
         ok = s->jit_table->text(s->jit, code.env, name, &wish, &made);
         if (ok && row->by_tools)
-            ok = sass_of(s, s->jit_table->gpu_target(0), &made);
+            ok = sass_of(s, &made);
         if (ok && made.n == 0)
             buf_str(&made, NO_LOOPS);
         buf_printf(&text, "%s JIT at level %d\n%s", code_comment(row->language), s->opt_level,

@@ -99,10 +99,19 @@ static void folder_end(Folder *f)
     buf_deinit(&f->path);
 }
 
-static bool make_sass(RelaySession *s, Folder *f, const char *target, char *assembler, char *reader)
+/* The line `.target sm_90a` of the text, as an option of the assembler. */
+static void target_option(const Buf *text, Buf *out)
+{
+    static const char word[] = "\n.target ";
+    const char *at = strstr(buf_text(text), word);
+    at = at ? at + sizeof word - 1 : "";
+    buf_printf(out, "-arch=%.*s", (int)strcspn(at, ", \n"), at);
+}
+
+static bool make_sass(RelaySession *s, Folder *f, const Buf *text, char *assembler, char *reader)
 {
     Buf arch = {0};
-    buf_printf(&arch, "-arch=%s", target);
+    target_option(text, &arch);
     char *assemble[] = {assembler,
                         (char *)(uintptr_t)buf_text(&arch),
                         "-o",
@@ -115,7 +124,7 @@ static bool make_sass(RelaySession *s, Folder *f, const char *target, char *asse
     return ok;
 }
 
-bool sass_of(RelaySession *s, const char *target, Buf *text)
+bool sass_of(RelaySession *s, Buf *text)
 {
     Buf assembler = {0}, reader = {0}, shown = {0};
     Folder f;
@@ -133,7 +142,7 @@ bool sass_of(RelaySession *s, const char *target, Buf *text)
                    strerror(errno));
     } else {
         bool written = file_store(buf_text(&f.text), buf_text(text), text->n, FILE_OURS);
-        ok = written && make_sass(s, &f, target, (char *)(uintptr_t)buf_text(&assembler),
+        ok = written && make_sass(s, &f, text, (char *)(uintptr_t)buf_text(&assembler),
                                   (char *)(uintptr_t)buf_text(&reader));
         file_load(buf_text(ok ? &f.shown : &f.said), &shown);
         if (!ok && session_status(s) == RELAY_OK)

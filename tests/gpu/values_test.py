@@ -100,6 +100,13 @@ class Values(unittest.TestCase):
             wanted = subprocess.run([RELAY, "--exec", "interp"], input=FIRST + cells, capture_output=True, text=True)
             self.assertEqual(said.replace("gpu", ""), said_by(wanted).replace("gpu", ""), cells)
 
+    def test_shown(self):
+        """What is shown is what the card gets, once it was opened."""
+        _, said = copies(":show ptx tanh(%x)\n")
+        self.assertIn("\n.target sm_90a\n", said)
+        done = subprocess.run([RELAY], input=FIRST + ":show ptx tanh(%x)\n", capture_output=True, text=True)
+        self.assertIn("\n.target sm_80\n", done.stdout)
+
     def test_failures(self):
         """A context that is made anew has nothing of what lay on the card."""
         cells = "let %y = exp(%x);\nsum(%y)\nsum(tanh(%y))\nsum(tanh(%y))\n"
