@@ -12,12 +12,12 @@ import tempfile
 RELAY = os.environ.get("RELAY", "build/release/relay")
 KINDS = {"float32": ((), ""), "tf32": (("--tf32",), ""), "float16": ((), ""), "bfloat16": ((), ""),
          "int8": ((), ', out_dtype="int32"')}
-KINDS |= {f"{kind} sm_80": (("--target", "sm_80"), "") for kind in ("float16", "bfloat16")}
+KINDS |= {f"{kind} sm_80": ((*options, "--target", "sm_80"), sums) for kind, (options, sums) in KINDS.items() if kind != "float32"}
 
 
 def ours(kind, n, seconds):
     options, sums = KINDS[kind]
-    dtype = "float32" if kind == "tf32" else kind.split()[0]
+    dtype = kind.split()[0].replace("tf32", "float32")
     tensor = f"Tensor[({n}, {n}), {dtype}]"
     with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
         file.write(f'#[version = "0.0.5"]\ndef @main(%x: {tensor}, %w: {tensor}) {{ nn.dense(%x, %w, units=None{sums}) }}\n')
@@ -39,12 +39,13 @@ def peers(kind, n):
         return None
     if not torch.cuda.is_available():
         return None
+    kind = kind.split()[0]
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     if kind == "int8":
         x, w = (torch.randint(-100, 100, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))
         call = lambda: torch._int_mm(x, w.t())
     else:
-        dtype = getattr(torch, "float32" if kind == "tf32" else kind.split()[0])
+        dtype = getattr(torch, kind.replace("tf32", "float32"))
         x, w = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
         call = lambda: x @ w.t()
     times = []
