@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/document.h"
 #include "base/file.h"
+#include "base/history_log.h"
 #include "base/memory.h"
 #include "base/plugin.h"
 
@@ -40,8 +41,8 @@ static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
 /* What may be kept; the oldest entries go when there are more. */
 enum { ENTRIES_MOST = 200000, BUSY_MS = 5000 };
 
-/* So many entries wait at most, and are lost when the process is killed. */
-enum { WAITING_MOST = 50 };
+/* So many entries wait at most: more make the next question wait. */
+enum { WAITING_MOST = 1000 };
 
 /* An entry that is still to be written. */
 typedef struct Waiting Waiting;
@@ -55,6 +56,7 @@ struct Waiting {
 struct History {
     Waiting *first, *last;
     size_t n_waiting;
+    HistoryLog log; /* of these */
     char *path; /* NULL: in memory alone */
     bool tried;
     const char *why; /* there is none */
@@ -317,6 +319,13 @@ static bool leave_database(History *h)
     return h->db && leave_file(h, h->sqlite3_errmsg(h->db));
 }
 
+static int64_t take_left(void *data, HistoryEntry e)
+{
+    History *h = data;
+    int64_t session = e.session ? e.session : claim_session(h);
+    return session && insert(h, session, e.line, e.input, e.output) ? session : 0;
+}
+
 static bool is_open(History *h)
 {
     if (h->tried)
@@ -331,6 +340,8 @@ static bool is_open(History *h)
         good = open_database(h, h->path) || leave_file(h, "no database can be made or read there");
     if (!good)
         return false;
+    if (h->path)
+        history_logs_take(h->path, take_left, h);
     int64_t count = number(h, "SELECT count(*) FROM entries");
     if (count > ENTRIES_MOST + ENTRIES_MOST / 10)
         run(h, "DELETE FROM entries WHERE id NOT IN "
@@ -352,6 +363,7 @@ void history_free(History *h)
     if (!h)
         return;
     history_write(h);
+    history_log_end(&h->log);
     close_database(h);
     if (h->library)
         dlclose(h->library);
@@ -410,6 +422,13 @@ void history_add(History *h, int64_t line, Str input, Str output)
     history_add_to(h, history_session(h), line, input, output);
 }
 
+void history_note(History *h, bool other, int64_t line, Str input, Str output)
+{
+    if (h->path)
+        history_log_add(&h->log, h->path,
+                        (HistoryEntry){other ? 0 : h->session, line, input, output});
+}
+
 void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str output)
 {
     Waiting *w =
@@ -459,6 +478,7 @@ void history_write(History *h)
     }
     h->last = NULL;
     h->n_waiting = 0;
+    history_log_clear(&h->log);
 }
 
 /* ---- questions -------------------------------------------------------------------------------------------------- */

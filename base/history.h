@@ -35,9 +35,12 @@ void history_add(History *h, int64_t line, Str input, Str output);
 /* The same in a further session; 0: it is not kept. */
 void history_add_to(History *h, int64_t session, int64_t line, Str input, Str output);
 
-/* The same, but written with what else waits: by history_write, before the next question, when fifty wait, or at the end. So many short
- * cells one behind the other do not wait for as many writes. */
+/* The same, but written with what else waits: by history_write, before the next question, or at the end. So many short cells one behind
+ * the other do not wait for as many writes. */
 void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str output);
+/* What history_add_soon is about to be told is not lost from here on, should the process be killed (base/history_log.h); takes some
+ * microseconds. `other`: of a further session. */
+void history_note(History *h, bool other, int64_t line, Str input, Str output);
 /* Whether something is still to be written. */
 bool history_waits(const History *h);
 void history_write(History *h);

@@ -468,6 +468,9 @@ json_t *execute_cell(Channel *c)
     aside_take_back(&k->aside);
     c->store = store;
     c->then = settle_cell;
+    if (store)
+        history_note(k->history, shell != NULL, c->count, code,
+                     (Str){buf_text(&c->result), c->result.n});
     c->stop = r.quit;
     if (status != RELAY_OK && !shell && !r.silent && flag(c, "stop_on_error", true))
         channel_abort_waiting(c);
