@@ -2,6 +2,8 @@
 #ifndef BASE_CLONES_H
 #define BASE_CLONES_H
 
+#include <stdint.h> /* says which C library this is */
+
 /* Sanitizers start too late for that. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
