@@ -58,6 +58,7 @@ struct Heap {
     Storage spare[SPARE_MOST]; /* the oldest first */
     int spares;
     size_t spare_bytes;
+    unsigned storages; /* that were made */
     ObjectForm *forms[FORM_BUCKETS];
     unsigned patience, waited; /* how often the lists are left as they are (heap_settle) */
 };
@@ -579,7 +580,7 @@ static Storage storage_new(Limits *limits, size_t bytes)
         return none;
     }
     want_large_pages(at, bytes);
-    return (Storage){at, bytes};
+    return (Storage){at, bytes, h ? h->storages++ : 0};
 }
 
 Storage heap_storage_take(Limits *limits, size_t bytes)

@@ -90,6 +90,7 @@ bool heap_check(Limits *limits, size_t *live);
 typedef struct Storage {
     void *at;
     size_t bytes;
+    unsigned number; /* of the heap's; neighbours differ */
 } Storage;
 
 #define STORAGE_LARGE ((size_t)128 << 10)

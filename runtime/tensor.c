@@ -108,15 +108,10 @@ static Storage storage_new(Limits *limits, size_t bytes, bool zeroed)
 }
 
 /* Large buffers do not all begin at the same place of a page: processors take a load for one of what was stored a moment ago where the two
- * places in their pages are the same, and wait; and lines at the same place share few sets of the first cache. */
-#define PLACES 8
-#define PLACE_BYTES ((size_t)512)
-
-static size_t place_in_page(const void *at)
-{
-    return (size_t)((uint64_t)((uintptr_t)at >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 61) *
-           PLACE_BYTES;
-}
+ * places in their pages are the same, and wait; and lines at the same place share few sets of the first cache. Those that are made one
+ * after the other, which are likely to be used together, never do. */
+#define PLACES 16
+#define PLACE_BYTES ((size_t)256)
 
 static Buffer *buffer_new(Limits *limits, size_t bytes, bool zeroed, char **data)
 {
@@ -126,7 +121,7 @@ static Buffer *buffer_new(Limits *limits, size_t bytes, bool zeroed, char **data
     if (!s.at)
         return NULL;
     uintptr_t at = ((uintptr_t)s.at + sizeof(Buffer) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-    at += large ? place_in_page(s.at) : 0;
+    at += large ? s.number % PLACES * PLACE_BYTES : 0;
     *data = (char *)at;
     Buffer *b = (Buffer *)at - 1;
     *b = (Buffer){.refs = 1, .limits = limits, .storage = s};
