@@ -1,6 +1,7 @@
 /* Sums of products over named axes. */
 #include "stdlib/ops/ops.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -165,37 +166,151 @@ static RelResult rel_einsum(Rel *r)
     return rel_out_tensor(r, first->dtype, (uint32_t)q.out.n, dims);
 }
 
-static void compute_einsum(TeBuilder *b)
+/* Tensors that are multiplied, and the axes of what comes of it. */
+typedef struct Factors {
+    int n;
+    TeTensor x[TENSOR_RANK_MOST];
+    Term term[TENSOR_RANK_MOST], out;
+    Dim extent[LABELS];
+} Factors;
+
+static void mark(const Term *t, bool *on)
 {
-    int n = te_n_inputs(b), ranks[TENSOR_RANK_MOST] = {0}, n_reduced = 0;
-    const int64_t *shapes[TENSOR_RANK_MOST] = {NULL};
-    int64_t reduced[LABELS], extent[LABELS];
-    Te *axis[LABELS] = {NULL}, *body = NULL;
-    Equation q;
-    for (int i = 0; i < n; i++) {
-        ranks[i] = te_input(b, i).rank;
-        shapes[i] = te_input(b, i).shape;
+    for (int k = 0; k < t->n; k++)
+        on[t->label[k]] = true;
+}
+
+/* How many products the axes of two factors have together; and which of these the others or the result want. */
+static double pair_cost(const Factors *f, int first, int second, Term *kept)
+{
+    bool here[LABELS] = {false}, wanted[LABELS] = {false};
+    double cost = 1;
+    *kept = (Term){0};
+    mark(&f->out, wanted);
+    for (int i = 0; i < f->n; i++)
+        mark(&f->term[i], i == first || i == second ? here : wanted);
+    for (int c = 0; c < LABELS; c++) {
+        cost *= here[c] ? (double)f->extent[c] : 1;
+        if (here[c] && wanted[c] && kept->n == TENSOR_RANK_MOST)
+            return INFINITY;
+        if (here[c] && wanted[c])
+            kept->label[kept->n++] = (unsigned char)c;
     }
-    read_equation(attrs_string(b->attrs, "equation"), n, ranks, &q);
-    label_extents(&q, shapes, extent);
-    for (int k = 0; k < q.out.n; k++)
-        axis[q.out.label[k]] = te_axis(b, k);
-    for (int i = 0; i < n; i++) {
-        Te *index[TENSOR_RANK_MOST];
-        for (int k = 0; k < ranks[i]; k++) {
-            int c = q.in[i].label[k];
-            if (!axis[c]) {
-                axis[c] = te_axis(b, q.out.n + n_reduced);
-                reduced[n_reduced++] = extent[c];
-            }
-            index[k] = shapes[i][k] == 1 ? te_int(b, 0) : axis[c];
+    return cost;
+}
+
+/* The pair that costs least, with what is kept of it. */
+static double best_pair(const Factors *f, int *first, int *second, Term *kept)
+{
+    double least = INFINITY;
+    for (int i = 0; i < f->n; i++)
+        for (int k = i + 1; k < f->n; k++) {
+            Term t;
+            double cost = pair_cost(f, i, k, &t);
+            if (cost >= least)
+                continue;
+            least = cost;
+            *first = i;
+            *second = k;
+            *kept = t;
         }
-        Te *x = te_load(b, te_input(b, i), index);
+    return least;
+}
+
+static void join(Factors *f, int first, int second, TeTensor x, const Term *kept)
+{
+    f->x[first] = x;
+    f->term[first] = *kept;
+    f->n--;
+    f->x[second] = f->x[f->n];
+    f->term[second] = f->term[f->n];
+}
+
+/* The sum of the products of some factors over the axes that the result does not have. */
+static Te *products(TeBuilder *b, const Factors *f, const Term *out, int *n_reduced,
+                    int64_t *reduced)
+{
+    Te *axis[LABELS] = {NULL}, *body = NULL;
+    *n_reduced = 0;
+    for (int k = 0; k < out->n; k++)
+        axis[out->label[k]] = te_axis(b, k);
+    for (int i = 0; i < f->n; i++) {
+        Te *index[TENSOR_RANK_MOST];
+        for (int k = 0; k < f->x[i].rank; k++) {
+            int c = f->term[i].label[k];
+            if (!axis[c]) {
+                axis[c] = te_axis(b, out->n + *n_reduced);
+                reduced[(*n_reduced)++] = f->extent[c];
+            }
+            index[k] = f->x[i].shape[k] == 1 ? te_int(b, 0) : axis[c];
+        }
+        Te *x = te_load(b, f->x[i], index);
         body = body ? te_binary(b, TE_MUL, body, x) : x;
     }
+    return body;
+}
+
+static TeTensor product_of(TeBuilder *b, const Factors *f, const Term *out)
+{
+    int64_t reduced[LABELS], shape[TENSOR_RANK_MOST];
+    int n_reduced;
+    DType d = te_out_dtype(b, 0);
+    Te *body = products(b, f, out, &n_reduced, reduced);
+    for (int k = 0; k < out->n; k++)
+        shape[k] = f->extent[out->label[k]];
+    return n_reduced ? te_reduce(b, TE_SUM, d, out->n, shape, n_reduced, reduced, body)
+                     : te_map(b, d, out->n, shape, body);
+}
+
+/* Whether two factors after the other take fewer products than all at once, or few more: two are a matrix product. */
+static bool pairs_pay(const Factors *f)
+{
+    Factors left = *f;
+    double all = 1, pairs = 0;
+    int first = 0, second = 0;
+    Term kept;
+    for (int c = 0; c < LABELS; c++)
+        all *= f->extent[c] != -2 ? (double)f->extent[c] : 1;
+    while (left.n > 2) {
+        pairs += best_pair(&left, &first, &second, &kept);
+        join(&left, first, second, left.x[first], &kept);
+    }
+    return f->n > 2 && pairs + pair_cost(&left, 0, 1, &kept) < 1.5 * all;
+}
+
+static void compute_einsum(TeBuilder *b)
+{
+    int n = te_n_inputs(b), ranks[TENSOR_RANK_MOST] = {0}, n_reduced;
+    const int64_t *shapes[TENSOR_RANK_MOST] = {NULL};
+    int64_t reduced[LABELS];
+    DType d = te_out_dtype(b, 0);
+    Equation q;
+    Factors f = {.n = n};
+    for (int i = 0; i < n; i++) {
+        f.x[i] = te_input(b, i);
+        ranks[i] = f.x[i].rank;
+        shapes[i] = f.x[i].shape;
+    }
+    read_equation(attrs_string(b->attrs, "equation"), n, ranks, &q);
+    label_extents(&q, shapes, f.extent);
+    memcpy(f.term, q.in, sizeof f.term);
+    f.out = q.out;
+    /* Halves would be rounded between. */
+    bool wide = !dtype_is_float(d) || d.bits >= 32;
+    while (wide && f.n > 2 && pairs_pay(&f)) {
+        int first = 0, second = 0;
+        Term kept;
+        best_pair(&f, &first, &second, &kept);
+        Factors two = {.n = 2, .x = {f.x[first], f.x[second]}};
+        two.term[0] = f.term[first];
+        two.term[1] = f.term[second];
+        memcpy(two.extent, f.extent, sizeof f.extent);
+        join(&f, first, second, product_of(b, &two, &kept), &kept);
+    }
+    Te *body = products(b, &f, &f.out, &n_reduced, reduced);
     if (n_reduced)
-        te_output(b, te_reduce(b, TE_SUM, te_out_dtype(b, 0), q.out.n, te_out_shape(b, 0),
-                               n_reduced, reduced, body));
+        te_output(b,
+                  te_reduce(b, TE_SUM, d, f.out.n, te_out_shape(b, 0), n_reduced, reduced, body));
     else
         ops_emit(b, body);
 }
