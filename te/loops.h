@@ -49,8 +49,9 @@ bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const v
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
 void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                           int64_t number, int64_t n);
-/* out[i] = out[i - 1] op a[i - 1] for i from 1 to n - 1, where op adds or multiplies; false for elements it does not know. */
-bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t n);
+/* Behind the first row of n elements so many more: each is the one before op the row of `a` there, where op adds or multiplies; false for
+ * elements it does not know. */
+bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t rows, int64_t n);
 /* out[i] = the sum over j below k of c[j * step] * rows[j * n + i], one term after the other; floats of 32 or 64 bits. */
 void te_loop_weigh(DTypeId id, void *out, const void *rows, const void *c, int64_t step, int64_t k,
                    int64_t n);

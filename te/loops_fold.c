@@ -338,18 +338,54 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
 #undef MANY_AT
 }
 
-bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t n)
+/* An element as a number that wraps around. */
+#define WRAPS(T)                         \
+    __typeof__(_Generic((T)0,            \
+                   int8_t: (uint8_t)0,   \
+                   int16_t: (uint16_t)0, \
+                   int32_t: (uint32_t)0, \
+                   int64_t: (uint64_t)0, \
+                   default: (T)0))
+
+/* Columns side by side, which stay in registers; what is left over of a row goes with columns that are done again, or on its own. */
+#define SCAN_COLUMNS(DT, T, W, OP, NAME)                                            \
+    INTO_CLONES void scan_##NAME##_##DT(T *to, const T *a, int64_t rows, int64_t n) \
+    {                                                                               \
+        typedef WRAPS(T) Columns __attribute__((vector_size(LANES * sizeof(T))));   \
+        for (int64_t j = 0; n >= LANES && j < n; j += LANES) {                      \
+            int64_t from = j + LANES <= n ? j : n - LANES;                          \
+            Columns now, next;                                                      \
+            memcpy(&now, to + from, sizeof now);                                    \
+            for (int64_t r = 0; r < rows; r++) {                                    \
+                memcpy(&next, a + r * n + from, sizeof next);                       \
+                now = now OP next;                                                  \
+                memcpy(to + (r + 1) * n + from, &now, sizeof now);                  \
+            }                                                                       \
+        }                                                                           \
+        for (int64_t i = 0; n < LANES && i < rows * n; i++)                         \
+            to[n + i] = (T)((W)to[i] OP(W) a[i]);                                   \
+    }
+#define SCAN_ROWS(DT, T, W, least, greatest) \
+    SCAN_COLUMNS(DT, T, W, +, sums) SCAN_COLUMNS(DT, T, W, *, products)
+FOLD_DTYPES(SCAN_ROWS)
+
+CLONES bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t rows, int64_t inner)
 {
-#define SCAN(DT, T, W, least, greatest)                 \
-    case DT_##DT: {                                     \
-        const T *v = a;                                 \
-        T *to = out;                                    \
-        W sum = (W)to[0];                               \
-        for (int64_t i = 1; op == TE_ADD && i < n; i++) \
-            to[i] = (T)(sum += (W)v[i - 1]);            \
-        for (int64_t i = 1; op == TE_MUL && i < n; i++) \
-            to[i] = (T)(sum *= (W)v[i - 1]);            \
-        return true;                                    \
+#define SCAN(DT, T, W, least, greatest)                            \
+    case DT_##DT: {                                                \
+        const T *v = a;                                            \
+        T *to = out;                                               \
+        W sum = (W)to[0];                                          \
+        if (inner > 1)                                             \
+            op == TE_ADD ? scan_sums_##DT(to, v, rows, inner)      \
+                         : scan_products_##DT(to, v, rows, inner); \
+        else if (op == TE_ADD)                                     \
+            for (int64_t i = 0; i < rows; i++)                     \
+                to[i + 1] = (T)(sum += (W)v[i]);                   \
+        else                                                       \
+            for (int64_t i = 0; i < rows; i++)                     \
+                to[i + 1] = (T)(sum *= (W)v[i]);                   \
+        return true;                                               \
     }
     if (id == DT_BOOL)
         return false;

@@ -87,6 +87,7 @@ enum {
     DIGITS = 1 << DIGIT,
     SHORT_ROW = 128, /* up to which to count what is less is fastest */
     SIDE = 16, /* neighbours that are looked at at once */
+    FEW = 8, /* that are kept of a short row one by one */
     ROWS_MOST = 16,
     PARTS_LEAST = SIDE,
 };
@@ -226,11 +227,17 @@ static Item *sorted(const Sort *s, Item *from, Item *to, int64_t n)
 /* Into `least` what is less, element by element of each part. */
 CLONES static void fold_parts(const uint64_t *keys, int64_t n, uint64_t *least, int64_t parts)
 {
-    for (int64_t i = 0; i < n; i += parts) {
-        int64_t m = n - i < parts ? n - i : parts;
-        for (int64_t j = 0; j < m; j++)
-            least[j] = keys[i + j] < least[j] ? keys[i + j] : least[j];
+    int64_t whole = n / parts * parts;
+    for (int64_t j = 0; j < parts; j += SIDE) {
+        uint64_t now[SIDE];
+        memcpy(now, least + j, sizeof now);
+        for (int64_t i = j; i < whole; i += parts)
+            for (int k = 0; k < SIDE; k++)
+                now[k] = keys[i + k] < now[k] ? keys[i + k] : now[k];
+        memcpy(least + j, now, sizeof now);
     }
+    for (int64_t j = 0; whole + j < n; j++)
+        least[j] = keys[whole + j] < least[j] ? keys[whole + j] : least[j];
 }
 
 /* A number that k keys at least do not exceed, and few more: of the least in each of some parts the k-th. */
@@ -270,22 +277,41 @@ CLONES static int64_t next_within(const uint64_t *keys, int64_t i, int64_t n, ui
     return any ? i : n;
 }
 
-/* The items within the bound, in their order; how many, or -1. */
+/* The items within the bound, in their order; when as many as are kept lie at the bound, only what is less. How many, or -1. */
 static int64_t take_within(const Sort *s, const uint64_t *keys, uint64_t bound)
 {
-    int64_t have = 0, n = s->n;
+    int64_t have = 0, n = s->n, equal = s->k;
     for (int64_t from = 0; from < n; from += LIMIT_EVERY) {
         int64_t end = n - from < LIMIT_EVERY ? n : from + LIMIT_EVERY;
         if (limit_hit(s->limits))
             return -1;
-        for (int64_t i = next_within(keys, from, end, bound); i < end;
-             i = next_within(keys, i, end, bound))
+        for (int64_t i = from; (i = next_within(keys, i, end, bound)) < end;) {
             for (int64_t stop = end - i < SIDE ? end : i + SIDE; i < stop; i++) {
                 s->items[have] = (Item){keys[i], i};
+                equal -= keys[i] == bound;
                 have += keys[i] <= bound;
             }
+            if (equal <= 0 && bound > 0)
+                bound--;
+        }
     }
     return have;
+}
+
+/* Few of a short row: each that is less than the last one kept goes to its place, behind what is equal. */
+static Item *kept_few(const Sort *s, const uint64_t *keys)
+{
+    Item *kept = s->items;
+    for (int64_t i = 0, have = 0; i < s->n; i++) {
+        if (have == s->k && keys[i] >= kept[have - 1].key)
+            continue;
+        have += have < s->k;
+        int64_t at = have - 1;
+        for (; at > 0 && kept[at - 1].key > keys[i]; at--)
+            kept[at] = kept[at - 1];
+        kept[at] = (Item){keys[i], i};
+    }
+    return kept;
 }
 
 /* The items of a row in order, or those of them that are kept and perhaps more. */
@@ -293,6 +319,8 @@ static Item *in_order(const Sort *s, const uint64_t *keys)
 {
     int64_t n = s->n, m = 0;
     uint64_t bound;
+    if (s->k <= FEW && n <= SHORT_ROW)
+        return kept_few(s, keys);
     if (n >= 4 * PARTS_LEAST && s->k <= n / 8) {
         m = bound_of(s, keys, &bound) ? take_within(s, keys, bound) : -1;
         return m < 0 ? NULL : sorted(s, s->items, s->items + n, m);
@@ -457,14 +485,15 @@ typedef struct Scan {
     bool exclusive;
 } Scan;
 
-/* A single row goes from element to element; false where it cannot, or a limit was hit. */
-static bool scan_line(const Scan *s, DTypeId id, char *to, const char *from)
+/* Rows that are short, some at a time; false where it cannot, or a limit was hit. */
+static bool scan_short(const Scan *s, DTypeId id, char *to, const char *from)
 {
-    size_t size = dtype_row(id)->size;
-    for (int64_t i = 0; i + 1 < s->n; i += LIMIT_EVERY) {
-        int64_t n = s->n - i - 1 < LIMIT_EVERY ? s->n - i - 1 : LIMIT_EVERY;
+    int64_t most = LIMIT_EVERY / s->inner;
+    size_t row = dtype_row(id)->size * (size_t)s->inner;
+    for (int64_t i = 0; i + 1 < s->n; i += most) {
+        int64_t rows = s->n - i - 1 < most ? s->n - i - 1 : most;
         if (limit_hit(s->limits) ||
-            !te_loop_scan(s->op, id, to + (size_t)i * size, from + (size_t)i * size, n + 1))
+            !te_loop_scan(s->op, id, to + (size_t)i * row, from + (size_t)i * row, rows, s->inner))
             return false;
     }
     return true;
@@ -483,7 +512,7 @@ static bool scan_block(const Scan *s, int64_t base)
         memcpy(to, from, row);
         from += row;
     }
-    if (s->inner == 1 && scan_line(s, id, to, from))
+    if (s->inner <= LIMIT_EVERY && scan_short(s, id, to, from))
         return true;
     int64_t since = 0;
     for (int64_t i = 0; i + 1 < s->n; i++)
