@@ -2,10 +2,19 @@
 
 #include "lsp/lsp.h"
 
+#include <string.h>
+
 static int serve(const CliArgs *args)
 {
     (void)args;
-    return lsp_run();
+    const char *why;
+    int error, status = lsp_run(&why, &error);
+    if (error) {
+        Show show;
+        show_init(&show, COLOR_NEVER);
+        show_error(&show, "%s: %s", why, strerror(error));
+    }
+    return status;
 }
 
 /* Editors that serve several languages say how they speak: there is one way. */

@@ -16,7 +16,8 @@ typedef struct Wire {
     Buf waiting; /* bytes that were read and not taken */
     size_t at; /* of the first of them */
     size_t skip; /* bytes of a message that is too large, still to come */
-    bool ended, failed; /* there is no more to read; nothing can be written */
+    bool ended; /* there is no more to read */
+    int unread, failed; /* errno, where it cannot be read; written */
 } Wire;
 
 typedef enum WireState { WIRE_MESSAGE, WIRE_WRONG, WIRE_WAIT } WireState;

@@ -2,6 +2,7 @@
 #include "lsp/internal.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static json_t *location_elsewhere(Server *s, const RelayUses *uses)
         json_decref(line);
     }
     buf_deinit(&other.text);
-    free(other.lines);
+    memory_free(other.lines);
     free(other.uri);
     return found;
 }

@@ -1,10 +1,13 @@
 /* The server's loop and the table of methods. What is asked is answered at once, in order; what was found in a text is sent when nothing
- * more is waiting, so that who types fast is not made to wait for texts that are gone. */
+ * more is waiting, so that who types fast is not made to wait for texts that are gone.
+ *
+ * The server itself waits for memory (base/memory.h); what the session found without it is not sent. */
 #include "lsp/internal.h"
 #include "lsp/lsp.h"
 
 #include "base/memory.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +18,14 @@ json_t *text_json(const char *text, size_t n)
     return whole ? whole : json_string("");
 }
 
+static Answer without_memory(void)
+{
+    return answer_error(ERROR_FAILED, "there is no memory");
+}
+
 Answer answer_with(json_t *result)
 {
-    return result ? (Answer){.result = result} : answer_error(ERROR_FAILED, "there is no memory");
+    return result ? (Answer){.result = result} : without_memory();
 }
 
 Answer answer_error(int error, const char *message)
@@ -58,18 +66,21 @@ static Open **find_open(Server *s, const char *uri)
     return o;
 }
 
-static void bring_up(Open *o)
+static bool bring_up(const Server *s, Open *o)
 {
+    if (!o->document)
+        o->document = relay_document_new(s->session, o->path);
+    uint64_t refused = memory_refusals();
     if (o->stale && o->document)
-        o->stale = !relay_document_set(o->document, buf_text(&o->text), o->text.n);
+        o->stale = !relay_document_set(o->document, buf_text(&o->text), o->text.n) ||
+                   memory_refusals() != refused;
+    return o->document != NULL;
 }
 
 Open *open_of(Server *s, const json_t *params)
 {
     Open *o = *find_open(s, uri_of(params));
-    if (o)
-        bring_up(o);
-    return o;
+    return o && bring_up(s, o) ? o : NULL;
 }
 
 Open *open_at(Server *s, const json_t *params, size_t *offset)
@@ -80,13 +91,21 @@ Open *open_at(Server *s, const json_t *params, size_t *offset)
     return o;
 }
 
-static void publish(Server *s, Open *o)
+/* False: there was no memory for it; it is tried again behind the next message. */
+static bool publish(Server *s, Open *o)
 {
-    bring_up(o);
+    uint64_t refused = memory_refusals();
+    json_t *found = bring_up(s, o) ? diagnostics(s, o) : NULL;
+    if (!found || memory_refusals() != refused) {
+        json_decref(found);
+        o->stale = true;
+        return false;
+    }
     o->unseen = false;
-    server_notify(s, "textDocument/publishDiagnostics",
-                  json_pack("{s:s, s:I, s:o}", "uri", o->uri, "version", o->version, "diagnostics",
-                            diagnostics(s, o)));
+    server_notify(
+        s, "textDocument/publishDiagnostics",
+        json_pack("{s:s, s:I, s:o}", "uri", o->uri, "version", o->version, "diagnostics", found));
+    return true;
 }
 
 static bool publish_next(Server *s)
@@ -94,9 +113,7 @@ static bool publish_next(Server *s)
     Open *o = s->open;
     while (o && !o->unseen)
         o = o->next;
-    if (o)
-        publish(s, o);
-    return o != NULL;
+    return o && publish(s, o);
 }
 
 static Answer did_open(Server *s, const json_t *params)
@@ -112,7 +129,6 @@ static Answer did_open(Server *s, const json_t *params)
         memset(o, 0, sizeof *o);
         o->uri = memory_text(uri, strlen(uri));
         o->path = path_of_uri(uri);
-        o->document = relay_document_new(s->session, o->path);
     }
     o->version = json_integer_value(json_object_get(d, "version"));
     open_set(o, json_string_value(text), json_string_length(text));
@@ -305,7 +321,12 @@ static void handle(Server *s, const json_t *message)
             server_reply(s, id, answer_error(ERROR_REQUEST, "a request has a method"));
         return;
     }
+    uint64_t refused = memory_refusals();
     Answer a = answer_to(s, name, json_object_get(message, "params"), id);
+    if (a.result && memory_refusals() != refused) {
+        json_decref(a.result);
+        a = without_memory();
+    }
     if (id && !a.later)
         server_reply(s, id, a);
     else
@@ -350,13 +371,15 @@ static void serve(Server *s)
     }
 }
 
-int lsp_run(void)
+int lsp_run(const char **why, int *error)
 {
     /* A text that takes longer says so, and the next one is read. */
     Server s = {.wire = {.in = 0, .out = 1}};
     s.session = relay_session_new(&(RelayOptions){.engine = "interp", .time_limit = 20});
     if (!s.session)
         return RELAY_LIMIT;
+    json_set_alloc_funcs(memory_alloc, free);
+    memory_patient(true);
     serve(&s);
     jobs_end(&s);
     while (s.open) {
@@ -366,5 +389,10 @@ int lsp_run(void)
     }
     buf_deinit(&s.wire.waiting);
     relay_session_free(s.session);
-    return s.exit && s.shutdown && !s.wire.failed ? RELAY_OK : RELAY_WRONG;
+    /* Who reads has left: that is no mistake of the system. */
+    *error = s.wire.failed != EPIPE ? s.wire.failed : 0;
+    *why = "standard output cannot be written";
+    if (!*error && (*error = s.wire.unread))
+        *why = "standard input cannot be read";
+    return *error ? RELAY_USAGE : s.exit && s.shutdown && !s.wire.failed ? RELAY_OK : RELAY_WRONG;
 }

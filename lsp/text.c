@@ -12,10 +12,10 @@ void open_free(Open *o)
 {
     relay_document_free(o->document);
     buf_deinit(&o->text);
-    free(o->lines);
+    memory_free(o->lines);
     free(o->uri);
     free(o->path);
-    free(o);
+    memory_free(o);
 }
 
 /* ---- URIs ----------------------------------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ json_t *range_json(Open *o, RelayRange range, bool utf8)
 
 static void changed(Open *o)
 {
-    free(o->lines);
+    memory_free(o->lines);
     o->lines = NULL;
     o->n_lines = 0;
     o->stale = o->unseen = true;

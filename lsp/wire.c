@@ -108,6 +108,7 @@ void wire_read(Wire *w)
         w->waiting.n += (size_t)n;
     else
         w->ended = true;
+    w->unread = n < 0 ? errno : 0;
 }
 
 void wire_send(Wire *w, json_t *message)
@@ -115,13 +116,16 @@ void wire_send(Wire *w, json_t *message)
     char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
     json_decref(message);
     if (!text) {
-        w->failed = true;
+        w->failed = ENOMEM;
         return;
     }
     Buf out = {0};
     buf_printf(&out, "Content-Length: %zu\r\n\r\n", strlen(text));
     buf_str(&out, text);
     free(text);
-    w->failed |= out.failed || fd_write(w->out, buf_text(&out), out.n) != 0;
+    if (out.failed)
+        w->failed = ENOMEM;
+    else if (!w->failed)
+        w->failed = fd_write(w->out, buf_text(&out), out.n);
     buf_deinit(&out);
 }

@@ -11,6 +11,7 @@ left. A session whose cells come one by one may leave out the results of some, a
 import argparse
 import collections
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -67,6 +68,25 @@ ARRAYS = '#[version = "0.0.5"]\ndef @main() { (arange(0f, 6f, 1f), 7) }\n'
 CELLS = BEGINNING + """match (Two(1, 2)) { Two(%a, %b) => add(%a, %b) }
 nn.dense(reshape(arange(0f, 4f, 1f), newshape=[2, 2]), ones(shape=[2, 2], dtype="float32"), units=2)
 """ + 12 * "add(40, 2)\n"
+
+
+def questions():
+    """To the language server, of an editor."""
+    uri, place = "file:///a.rly", {"line": 6, "character": 16}
+    said = [(1, "initialize", {"capabilities": {}}), (None, "textDocument/didOpen", {"textDocument": {"uri": uri, "version": 1, "text": PROGRAM}})]
+    for kind in ["hover", "completion", "definition", "references", "documentSymbol", "semanticTokens/full", "inlayHint", "formatting"]:
+        said.append((len(said), "textDocument/" + kind, {"textDocument": {"uri": uri}, "position": place}))
+    said += [(99, "shutdown", None), (None, "exit", None)]
+    texts = [json.dumps({"jsonrpc": "2.0", **({"id": i} if i is not None else {}), "method": method, "params": params})
+             for i, method, params in said]
+    return "".join(f"Content-Length: {len(text)}\r\n\r\n{text}" for text in texts)
+
+
+def replies(out):
+    """Those that are no errors: what cannot be answered says so."""
+    return [text for text in re.split(rb"Content-Length: \d+\r\n\r\n", out) if text and b'"error":{' not in text]
+
+
 TAKES = '#[version = "0.0.5"]\ndef @main(%w: Tensor[(2, 2), float32], %x: Tensor[(2, 2), float32]) { nn.dense(%x, %w, units=2) }\n'
 FOUR = struct.pack("<4f", 1, 2, 3, 4)
 TENSOR = '{"dtype": "float32", "shape": [2, 2], "data": [1.0, 2.0, 3.0, 4.0]}'
@@ -103,11 +123,11 @@ def @main() {
 
 
 class Scenario:
-    """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input. `before` is
-    another command line, with which nothing is refused."""
+    """`words` is the command line, `files` are there before, and it ends with `status`. `cells` are sent to its standard input, and what it
+    says to them comes in `parts`. `before` is another command line, with which nothing is refused."""
 
-    def __init__(self, name, words, files, status=0, cells=None, before=None, kinds=None):
-        self.name, self.words, self.status, self.cells, self.before = name, words, status, cells, before
+    def __init__(self, name, words, files, status=0, cells=None, before=None, kinds=None, parts=bytes.splitlines):
+        self.name, self.words, self.status, self.cells, self.before, self.parts = name, words, status, cells, before, parts
         self.kinds = kinds or KINDS
         self.files = {n: t.encode() if isinstance(t, str) else t for n, t in files.items()}
 
@@ -146,6 +166,7 @@ SCENARIOS = [
     Scenario("session", ["--exec", "interp", "s.txt"], {"s.txt": SESSION}),
     Scenario("cells", ["--exec", "interp"], {}, cells=CELLS),
     Scenario("cells-jit", ["--exec", "jit"], {}, cells=CELLS),
+    Scenario("language-server", ["lsp"], {}, cells=questions(), parts=replies),
 ]
 # What a way refuses from its point on: how many calls, 0 for all.
 WAYS = {"once": 1, "burst": 60, "onward": 0}
@@ -216,7 +237,7 @@ def is_part(lines, of):
 def printed_wrong(scenario, kind, way, usual, got):
     if scenario.cells is None:
         return "what was printed is wrong" if not usual.out.startswith(got.out) else ""
-    lines, whole = got.out.splitlines(), usual.out.splitlines()
+    lines, whole = scenario.parts(got.out), scenario.parts(usual.out)
     if not is_part(lines, whole):
         return "what was printed is wrong"
     # What cannot begin, or cannot say anything, need not go on.
