@@ -88,7 +88,8 @@ enum {
     SHORT_ROW = 128, /* up to which to count what is less is fastest */
     SIDE = 16, /* neighbours that are looked at at once */
     FEW = 8, /* that are kept of a short row one by one */
-    ROWS_MOST = 16,
+    ROWS_LEAST = 16, /* that are read at once, where their elements lie apart, and at most */
+    ROWS_MOST = 64,
     PARTS_LEAST = SIDE,
 };
 
@@ -137,13 +138,14 @@ static void keys_of(const Sort *s, int64_t base, int64_t n, uint64_t *keys)
         keys_of_floats(x, n, (uint32_t)flip, keys);
 }
 
-/* The keys of so many rows whose first elements lie side by side. */
+/* The keys of so many rows that lie one behind the other, or whose first elements lie side by side. */
 static bool keys_of_rows(const Sort *s, int64_t base, int64_t rows)
 {
-    for (int64_t i = 0; s->stride == 1 && i < s->n; i += LIMIT_EVERY) {
+    int64_t all = s->stride == 1 ? rows * s->n : 0;
+    for (int64_t i = 0; i < all; i += LIMIT_EVERY) {
         if (limit_hit(s->limits))
             return false;
-        keys_of(s, base + i, s->n - i < LIMIT_EVERY ? s->n - i : LIMIT_EVERY, s->keys + i);
+        keys_of(s, base + i, all - i < LIMIT_EVERY ? all - i : LIMIT_EVERY, s->keys + i);
     }
     for (int64_t i = 0; s->stride > 1 && i < s->n; i++) {
         uint64_t side[ROWS_MOST];
@@ -370,21 +372,36 @@ static Tensor *widened(OpCall *c, Tensor *x)
     return dtype_id(x->dtype) == to ? x : kernel_cast(c, x, dtype_of(to));
 }
 
-/* Rows whose elements lie apart are read some at a time. */
+/* As many rows as are few elements; where these lie apart some at least, unless they are long. */
+static int64_t rows_at_once(const Sort *s)
+{
+    int64_t rows = LIMIT_EVERY / (s->n + 1), least = s->stride == 1 ? 1 : ROWS_LEAST;
+    if (s->n > LIMIT_EVERY)
+        return 1;
+    return rows < least ? least : rows > ROWS_MOST ? ROWS_MOST : rows;
+}
+
+static bool sort_some(const Sort *s, int64_t base, int64_t to, int64_t rows)
+{
+    bool apart = s->stride > 1, good = keys_of_rows(s, base, rows);
+    int64_t from_step = apart ? 1 : s->n, to_step = apart ? 1 : s->k;
+    for (int64_t r = 0; r < rows && good; r++)
+        good = !limit_hit(s->limits) &&
+               sort_row(s, s->keys + r * s->n, base + r * from_step, to + r * to_step);
+    return good;
+}
+
 static bool sort_rows(const Sort *s, int64_t outer, int64_t most)
 {
     int64_t n = s->n, inner = s->stride;
-    for (int64_t i = 0; i < outer; i++)
-        for (int64_t j = 0; j < inner; j += most) {
-            int64_t base = i * n * inner + j, to = i * s->k * inner + j;
-            int64_t rows = inner - j < most ? inner - j : most;
-            if (!keys_of_rows(s, base, rows))
-                return false;
-            for (int64_t r = 0; r < rows; r++)
-                if (limit_hit(s->limits) || !sort_row(s, s->keys + r * n, base + r, to + r))
-                    return false;
-        }
-    return true;
+    bool good = true;
+    for (int64_t i = 0; inner == 1 && i < outer && good; i += most)
+        good = sort_some(s, i * n, i * s->k, outer - i < most ? outer - i : most);
+    for (int64_t i = 0; inner > 1 && i < outer && good; i++)
+        for (int64_t j = 0; j < inner && good; j += most)
+            good = sort_some(s, i * n * inner + j, i * s->k * inner + j,
+                             inner - j < most ? inner - j : most);
+    return good;
 }
 
 static bool sort_run(OpCall *c, Sort *s)
@@ -392,7 +409,7 @@ static bool sort_run(OpCall *c, Sort *s)
     int64_t outer = kernel_span(s->x, 0, s->axis);
     s->n = s->x->shape[s->axis];
     s->stride = kernel_span(s->x, s->axis + 1, s->x->rank);
-    int64_t rows = s->stride > 1 && s->n <= LIMIT_EVERY ? ROWS_MOST : 1;
+    int64_t rows = rows_at_once(s);
     size_t keys = (size_t)rows * sizeof *s->keys, bytes;
     if (!size_mul((size_t)s->n + 1, 2 * sizeof(Item) + keys, &bytes) ||
         !limit_charge(&c->cx->limits, bytes))
