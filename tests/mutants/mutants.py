@@ -22,7 +22,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAYERS = ["base", "runtime", "ir", "te", "loop", "sched", "parser", "typecheck", "stdlib", "passes", "interp", "jit", "session", "repl",
-          "kernel", "cli", "exchange"]
+          "kernel", "lsp", "cli", "exchange"]
 
 # What each rule looks for in a line, and what it puts there. A rule that says None takes the statement away.
 RULES = [
@@ -54,9 +54,10 @@ STAGES = {
     "random": (["relay", "random"], r"^random/"),
     "corpus": (["relay", "relay-jit", "relay-llvm"], r"^conformance/"),
     "kernel": (["relay", "relay-kernel"], r"^kernel/"),
-    "rest": ([], r"^(ops|docs|exchange|examples|memory|notebook|python)/"),
+    "editors": (["relay"], r"^lsp/"),
+    "rest": ([], r"^(ops|docs|exchange|examples|memory|notebook|python|fault)/"),
 }
-FIRST = {"base": "units", "loop": "units", "sched": "units", "kernel": "kernel", "exchange": "rest", "te": "language"}
+FIRST = {"base": "units", "loop": "units", "sched": "units", "kernel": "kernel", "exchange": "rest", "lsp": "editors", "te": "language"}
 
 # Faults that change nothing that can be seen: id -> why.
 ARGUED = {}
