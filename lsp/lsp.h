@@ -6,8 +6,8 @@
 #ifndef LSP_LSP_H
 #define LSP_LSP_H
 
-/* The exit code: 0 after `shutdown` and `exit`; 2 where the system does not read or write: `*why` says which, `*error` is its errno, else 0;
- * else 1. */
+/* The exit code: 0 after `shutdown` and `exit`; 2 where the system does not read or write, 3 where it gives no memory: then `*why` says
+ * which, and `*error` is its errno, else 0; else 1. */
 int lsp_run(const char **why, int *error);
 
 #endif

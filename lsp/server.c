@@ -376,6 +376,8 @@ int lsp_run(const char **why, int *error)
     /* A text that takes longer says so, and the next one is read. */
     Server s = {.wire = {.in = 0, .out = 1}};
     s.session = relay_session_new(&(RelayOptions){.engine = "interp", .time_limit = 20});
+    *error = s.session ? 0 : ENOMEM;
+    *why = "a session cannot begin";
     if (!s.session)
         return RELAY_LIMIT;
     json_set_alloc_funcs(memory_alloc, free);
