@@ -251,6 +251,7 @@ struct Jit {
     size_t stack_size;
     char *scratch; /* of the kernel that runs */
     size_t scratch_size;
+    char *scratch_block; /* that it lies in */
     uint32_t running; /* calls in progress */
     struct Watch *watch; /* of the call in progress; NULL: no time limit */
 };

@@ -17,6 +17,7 @@
 #define STACK_MOST ((size_t)2 << 30)
 #define FRAME_BYTES ((size_t)256)
 #define FIRST_BYTES ((size_t)4096)
+#define SCRATCH_ALIGNMENT ((size_t)64)
 
 /* A quarter of the memory, and no more than what takes a fraction of a second to run through: a recursion
  * without end is to be reported soon. */
@@ -121,28 +122,33 @@ bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
     return true;
 }
 
+/* It grows where it lies: what was touched is not touched again. It asks for no large pages, because where a hypervisor takes back what is
+ * free, the first touch of one costs more than those of the small ones in it. */
 bool jit_scratch(Jit *jit, size_t bytes)
 {
     if (bytes <= jit->scratch_size)
         return true;
-    jit_free_scratch(jit);
-    size_t size = (bytes + 4095) & ~(size_t)4095;
-    if (!limit_charge(&jit->cx->limits, size))
+    Limits *limits = &jit->cx->limits;
+    size_t size = (bytes + 4095) & ~(size_t)4095, more = size - jit->scratch_size;
+    if (!limit_charge(limits, more))
         return false;
-    jit->scratch = memory_aligned(64, size);
-    if (!jit->scratch) {
-        limit_release(&jit->cx->limits, size);
-        return !limit_reach(&jit->cx->limits, LIMIT_MEMORY);
+    char *block = memory_resize(jit->scratch_block, size + SCRATCH_ALIGNMENT);
+    if (!block) {
+        limit_release(limits, more);
+        return !limit_reach(limits, LIMIT_MEMORY);
     }
+    uintptr_t at = ((uintptr_t)block + SCRATCH_ALIGNMENT - 1) & ~(SCRATCH_ALIGNMENT - 1);
+    jit->scratch_block = block;
+    jit->scratch = (char *)at;
     jit->scratch_size = size;
     return true;
 }
 
 void jit_free_scratch(Jit *jit)
 {
-    free(jit->scratch);
+    memory_free(jit->scratch_block);
     limit_release(&jit->cx->limits, jit->scratch_size);
-    jit->scratch = NULL;
+    jit->scratch_block = jit->scratch = NULL;
     jit->scratch_size = 0;
 }
 
