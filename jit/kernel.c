@@ -458,8 +458,18 @@ Shared *kernel_shared(Gen *g, const uint64_t digest[2])
     return *first = it;
 }
 
-/* Instructions of a module that is worth LLVM's beginning and ending it: about half the time for fewer kernels than that. */
+/* Instructions of a module that is worth LLVM's beginning and ending it, which takes as long as some hundred of them. The first ones are
+ * small, so that LLVM begins early; none is so large that an interrupt waits for it. */
 #define MODULE_LEAST 400
+#define MODULE_MOST 1600
+
+static uint32_t module_size(const KernelBatch *b)
+{
+    size_t wanted = MODULE_LEAST * b->gens.n / 4;
+    return wanted < MODULE_LEAST  ? MODULE_LEAST
+           : wanted > MODULE_MOST ? MODULE_MOST
+                                  : (uint32_t)wanted;
+}
 
 /* Where the code of the batch's next kernel is made: in a module that LLVM makes code of while the next is made. */
 static Gen *gen_for_kernel(Gen *g, KernelBatch *b)
@@ -594,7 +604,8 @@ Kernel *kernel_of(Gen *g, const TeProgram *p, const KernelOrigin *from, const Ke
         Gen *in = gen_for_kernel(g, k->batch);
         bool ok = !in->failed && kernel_make(in, k, p, from, known);
         g->failed |= in->failed || !ok;
-        bool full = in != g && !g->failed && orc_module_instructions(in->m) >= MODULE_LEAST;
+        bool full =
+            in != g && !g->failed && orc_module_instructions(in->m) >= module_size(k->batch);
         if (full && !g->again)
             kernels_give(g);
     } else if (k->batch != g->batch) {

@@ -58,7 +58,8 @@ static void machine_give_back(Orc *o, MachineKind kind, LLVMTargetMachineRef mac
 }
 
 /* What costs LLVM much time and gains nothing here: addresses are made ready by the emitter, code is not looked through for equal ends,
- * and nothing here moves from plain registers to masks. These settings are the library's, and can be made once. */
+ * nothing here moves from plain registers to masks, and what five passes look for the emitter never writes. These settings are the
+ * library's, and can be made once. */
 static void set_options(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -66,6 +67,11 @@ static void set_options(void)
         "relay",
         "-disable-lsr",
         "-enable-tail-merge=0",
+        "-disable-early-taildup",
+        "-disable-tail-duplicate",
+        "-disable-mergeicmps",
+        "-disable-constant-hoisting",
+        "-disable-early-ifcvt",
 #ifdef __x86_64__
         "-disable-x86-domain-reassignment",
 #endif
