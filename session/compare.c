@@ -68,12 +68,16 @@ static Expr *definition(RelaySession *s, Expr *e)
     return def && def->fn ? &def->fn->base : e;
 }
 
+static void help_pair(Diag *d)
+{
+    diag_help(d, "write them as a pair: `:equal (@f, @g)`");
+}
+
 static void equal_fields(CommandCall *c, Module *m)
 {
     const Tuple *pair = expr_as_tuple(m->expr);
     if (!pair || pair->fields.n != 2) {
-        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "two expressions are wanted");
-        diag_help(d, "write them as a pair: `:equal (@f, @g)`");
+        help_pair(diag_error(c->s->cx.diags, E0402_USAGE, c->args, "two expressions are wanted"));
         return;
     }
     Module a = *m, b = *m;
@@ -85,11 +89,16 @@ static void equal_fields(CommandCall *c, Module *m)
         emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "equal");
 }
 
+/* One behind the other, as `:equal @f @g`, they are no text of an expression. */
 void command_equal(CommandCall *c)
 {
+    DiagsMark mark = diags_mark(c->s->cx.diags);
     Module *m = command_expr(c);
+    Diag *error = m ? NULL : diags_within(c->s->cx.diags, mark, c->args);
     if (m)
         equal_fields(c, m);
+    else if (error && error->code == E0104_EXPECTED_TOKEN)
+        help_pair(error);
     module_release(m);
 }
 
