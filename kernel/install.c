@@ -243,6 +243,12 @@ static bool write_lexers(const Install *in, const Asset *lexer)
         return true;
     Str prefix = {buf_text(&in->root), n};
     int found = write_beside(prefix, lexer);
+    if (found == 0 && !in->user)
+        dprintf(STDERR_FILENO,
+                "note: no Python is in %.*s, so nbconvert shows code without colours; where "
+                "Jupyter stands in an "
+                "environment of its own, `--sys-prefix` in that brings them\n",
+                (int)prefix.len, prefix.ptr);
     return found > 0 || (found == 0 && (!in->user || write_for_user(prefix, lexer)));
 }
 

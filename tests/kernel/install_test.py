@@ -62,6 +62,14 @@ class Install(unittest.TestCase):
         self.assertTrue('<span class="nv">%x</span>' in page, "no colours")
         self.assertTrue("E0203" in page, "the notebook did not run")
 
+    def test_no_python(self):
+        """The kernel is installed, and it is said what is not."""
+        done = subprocess.run([os.environ["RELAY"], "kernel", "install", "--prefix", os.path.join(self.folder, "opt")],
+                              env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Installed", done.stdout)
+        self.assertIn(f"no Python is in {self.folder}/opt,", done.stderr)
+
     def test_user(self):
         """Who never installed a package has no folder for them."""
         self.install("--user")
