@@ -159,19 +159,25 @@ void message_deinit(Message *m)
 
 /* ---- writing ---- */
 
-static json_t *make_header(Sender *sender, const char *type)
+/* As text at once, since each message has one; NULL without memory. */
+static char *make_header(Sender *sender, const char *type)
 {
-    char id[64], date[DATE_SIZE];
-    unsigned long long number = atomic_fetch_add(&sender->sent, 1);
-    snprintf(id, sizeof id, "%s_%llu", sender->session, number);
+    char date[DATE_SIZE];
+    Buf header = {0};
     message_date(date);
-    json_t *header =
-        json_pack("{s:s, s:s, s:s, s:s, s:s}", "msg_id", id, "session", sender->session, "date",
-                  date, "msg_type", type, "version", PROTOCOL_VERSION);
-    if (header)
-        json_object_set_new(header, "username",
-                            json_text(sender->username, strlen(sender->username)));
-    return header;
+    buf_printf(&header,
+               "{\"msg_id\":\"%s_%llu\",\"session\":\"%s\",\"date\":\"%s\","
+               "\"version\":\"" PROTOCOL_VERSION "\",",
+               sender->session, (unsigned long long)atomic_fetch_add(&sender->sent, 1),
+               sender->session, date);
+    buf_json_field(&header, "msg_type", type, strlen(type));
+    buf_char(&header, ',');
+    buf_json_field(&header, "username", sender->username, strlen(sender->username));
+    buf_char(&header, '}');
+    if (!header.failed)
+        return buf_take(&header);
+    buf_deinit(&header);
+    return NULL;
 }
 
 /* Takes over `value`; the text is the caller's to free. */
@@ -185,7 +191,7 @@ static char *write_object(json_t *value)
 void message_write(Packet *out, Sender *sender, const char *type, Str parent, json_t *metadata,
                    json_t *content)
 {
-    char *made[4] = {write_object(make_header(sender, type)), NULL, write_object(metadata),
+    char *made[4] = {make_header(sender, type), NULL, write_object(metadata),
                      write_object(content)};
     Str parts[4];
     for (int i = 0; i < 4; i++)
