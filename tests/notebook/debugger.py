@@ -79,7 +79,8 @@ def evaluate(page, expression, value):
         page.call("Input.dispatchKeyEvent", type="char", text=sign)
     key(page, "Enter", 13, modifiers=8)
     page.wait(f"{text('.jp-CodeConsole-content')}.trim().endsWith('{value}')", 30, f"`{expression}` is {value}")
-    page.wait(f"{text('.jp-DebuggerVariables')}.includes('%n')", 30, "the variables stay")
+    time.sleep(1)       # until an emptied list is drawn
+    page.wait(f"{text('.jp-DebuggerVariables')}.includes('%n')", 10, "the variables stay")
 
 
 def check_condition(page):
