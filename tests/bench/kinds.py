@@ -3,8 +3,8 @@
 
 Trees with nested patterns over tuples, lists of pairs, streams as closures, mutual recursion, records that are updated in a loop; a priority
 queue, an interpreter of terms, a code by weights, a table of what is known, matrices as lists, a reader of expressions, a zipper, trees of any
-degree, continuations, numerals as functions. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below
-the bar."""
+degree, continuations, numerals as functions; the union of sorted lists, a machine with a stack, a queue of two lists,
+permutations. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar."""
 import argparse
 import json
 import pathlib
@@ -17,6 +17,7 @@ SIZES = {
     "kinds": {"trees": 20000, "pairs": 100000, "streams": 200000, "mutual": 70, "records": 500000},
     "programs": {"queue": 5000, "lambda": 20, "huffman": 20000, "memo": 40, "matrix": 30, "tokeniser": 20000, "zipper": 100000,
                  "rose": 7, "cps": 14, "church": 150},
+    "more": {"union": 2000, "machine": 20000, "rounds": 20000, "permute": 7},
 }
 HERE = pathlib.Path(__file__).parent / "kinds"
 
