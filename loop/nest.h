@@ -117,11 +117,12 @@ typedef enum NestKind {
 #define NEST_GROUP_ROWS 64
 #define NEST_GROUP_COLUMNS_MOST 256
 #define NEST_GROUP_BYTES 32
-/* Of a box: a row's bytes, the most of any other axis and all axes; where its pattern begins, in bytes. */
+/* Of a box: a row's bytes, the most of any other axis and all axes; where its pattern begins, in bytes; the steps of its tensor's axes. */
 #define NEST_BOX_ROW 128
 #define NEST_BOX_MOST 256
 #define NEST_BOX_AXES 5
 #define NEST_BOX_ALIGN 1024
+#define NEST_STEP_MOST ((int64_t)1 << 37)
 
 /* C[m, n] = sum over k of A[m, k] B[k, n], `batch` times: a side's extent and its steps in elements. */
 typedef struct NestSide {

@@ -312,7 +312,7 @@ static void check_bulk(Verify *v, const NestNode *s)
     for (int i = 0; fits && i < box->n; i++) {
         fits = box->axis[i].length >= 1 && box->axis[i].length <= NEST_BOX_MOST &&
                box->axis[i].extent >= 1 && box->axis[i].extent <= INT32_MAX &&
-               box->axis[i].step >= 1 && box->axis[i].step < ((int64_t)1 << 40) / size &&
+               box->axis[i].step >= 1 && box->axis[i].step < NEST_STEP_MOST &&
                (i == 0 || box->axis[i].step * size % NEST_ROW_BYTES == 0);
         last += (box->axis[i].extent - 1) * box->axis[i].step;
         check_expression(v, box->axis[i].first);

@@ -67,11 +67,13 @@ static bool can_copy(GpuMatrix *f)
     return fits;
 }
 
+/* Rows of a map begin at multiples of 16 bytes and do not overlap. */
 static bool add_box_axis(GpuMatrix *f, const TeAffine *at, int axis, int64_t extent, int64_t length)
 {
     NestBox *b = &f->box;
-    int64_t step = at->stride[axis];
-    if (b->n == NEST_BOX_AXES || step < 1 || (b->n == 0 ? step != 1 : !even(step, f->each)))
+    int64_t step = at->stride[axis], least = b->n ? b->axis[0].extent : 1;
+    bool fits = b->n ? even(step, f->each) && step >= least && step < NEST_STEP_MOST : step == 1;
+    if (b->n == NEST_BOX_AXES || extent > INT32_MAX || !fits)
         return false;
     f->axis[b->n] = axis;
     b->axis[b->n].extent = extent;
