@@ -172,18 +172,19 @@ static uint32_t line_number(const RelayStepView *v, size_t at)
     return line;
 }
 
-/* Bytes of the text that fit into so many columns; at least one character. */
+/* Bytes of the text that fit into so many columns, up to a blank where there is one in their second half; at least one character. */
 static size_t fitting(const char *text, size_t n, int columns)
 {
-    size_t at = 0, size;
+    size_t at = 0, size, word = 0;
     int used = 0;
     for (; at < n; at += size) {
         uint32_t code;
         size = utf8_decode(text + at, n - at, &code);
         int width = code < 32 ? 1 : utf8_width(code);
         if (used + width > columns && at > 0)
-            return at;
+            return word > at / 2 ? word : at;
         used += width;
+        word = code == ' ' ? at + 1 : word;
     }
     return n;
 }
