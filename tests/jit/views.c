@@ -43,6 +43,14 @@ static void check_words_of_code(RelaySession *s, Bundle *b)
     run(s, b, follow);
     check_forms(follow, b,
                 "ns JIT at level predicted bound part of what is around it and more line lines");
+    static const char *const stages[] = {"lowered", "llvm", "asm"};
+    for (size_t i = 0; i < 3; i++) {
+        char cell[64];
+        snprintf(cell, sizeof cell, ":show %s { exp(ones(shape=[8], dtype=\"float32\")) }",
+                 stages[i]);
+        run(s, b, cell);
+        check_forms(cell, b, "");
+    }
     run(s, b, costs);
     check_forms(
         costs, b,

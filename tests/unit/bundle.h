@@ -53,7 +53,7 @@ static inline void look(RelaySession *s, Bundle *b, const char *cell)
     forget(b);
     relay_session_eval(s, &(RelayCell){.text = cell, .len = strlen(cell), .name = "In[1]"},
                        (RelaySink){keep, b});
-    if (!CHECK(b->text && b->html && count(b->html, "<style>") <= 1))
+    if (!CHECK(b->text && b->html && b->json && count(b->html, "<style>") <= 1))
         printf("%s\n", cell);
 }
 

@@ -101,12 +101,14 @@ static const struct {
     {":pass FoldConstant,FuseOps " NET, "pass passes of them change changes something ms lines"},
     {":explain pass FoldScaleAxis " NET, "pass passes of them change changes something ms"},
     {":show text @fact", ""},
+    {":show types @fact", ""},
     {":show graph " NET,
      "of deeper more from fused the picture needs Graphviz whose program dot is not there"},
     {":blame FoldConstant," DROPS " " WRONG, "inputs cell differs before after rewrite"},
     {":blame engines @fact(3)", ""},
     {":rewrites " DROPS " " WRONG, "rewrites rewrite"},
     {":step @fact(2)", "el els"},
+    {":break @fact if %n == 1\n@fact(3)\n:break -", "el els"},
     {":plot %v", ""},
     {":plot %m", ""},
     {":plot Cons(1, Cons(2, Nil()))", ""},
@@ -118,6 +120,33 @@ static const struct {
     {"%m", ""},
     {"Rose(Some(1), Cons(Rose(Some(2), Nil()), Nil()))", ""},
 };
+
+/* Commands whose answer is a text, a picture or an effect; jit/views has those of code. */
+static const char others[] =
+    " help type doc defs analyze equal hash time schedule trace unbreak watch train image text "
+    "load "
+    "edit reload save undo import export params write read bytes set engine device limit reset "
+    "clear quit ";
+
+/* A new command has its view above, or none. */
+static void check_all_are_here(void)
+{
+    static const char *const commands[] = {
+#define COMMAND(name, args, doc, function) name,
+#include "session/commands.def"
+#undef COMMAND
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char other[32], cell[32];
+        snprintf(other, sizeof other, " %s ", commands[i]);
+        snprintf(cell, sizeof cell, ":%s ", commands[i]);
+        bool found = false;
+        for (size_t k = 0; k < sizeof views / sizeof *views; k++)
+            found |= strncmp(views[k].cell, cell, strlen(cell)) == 0;
+        if (!CHECK(found != (strstr(others, other) != NULL)))
+            printf("%s\n", commands[i]);
+    }
+}
 
 /* Every view has a form for programs, which says what the text says. */
 static void check_json(RelaySession *s, Bundle *b)
@@ -154,6 +183,7 @@ int main(void)
     check_ids(s, &b);
     check_first_step(s, &b);
     check_substitution(s, &b);
+    check_all_are_here();
     check_json(s, &b);
     forget(&b);
     relay_session_free(s);
