@@ -181,9 +181,16 @@ typedef struct Tree {
     int left; /* parts that may still be shown */
 } Tree;
 
+static bool is_list(Value v)
+{
+    const ObjectInfo *info = v.kind == VALUE_CON ? object_info(v.object) : NULL;
+    return info && info->type_name && strcmp(info->type_name, "List") == 0;
+}
+
 static const char *part_name(Value v)
 {
-    return v.kind == VALUE_CON     ? object_info(v.object)->name
+    return is_list(v)              ? "list"
+           : v.kind == VALUE_CON   ? object_info(v.object)->name
            : v.kind == VALUE_TUPLE ? "tuple"
            : v.kind == VALUE_REF   ? "ref"
                                    : NULL;
@@ -195,26 +202,60 @@ static void put_leaf(const Tree *t, Buf *text, Value v)
                (ShowStyle){.elements = 8, .list = 8, .large = SHOW_SUMMARY, .limits = t->limits});
 }
 
-static bool all_scalars(const Object *o)
+/* What hangs below a node: fields, or items of a list, of which nobody counts those that are not shown. */
+typedef struct Below {
+    Value at[FIELDS];
+    uint32_t n, more; /* shown; what is not */
+    bool goes_on; /* a list that is longer */
+} Below;
+
+static Below below(Value v)
 {
-    for (uint32_t i = 0; i < object_n(o); i++)
-        if (object_get(o, i).kind != VALUE_SCALAR)
+    Below b = {0};
+    if (!is_list(v)) {
+        uint32_t all = object_n(v.object);
+        for (; b.n < all && b.n < FIELDS; b.n++)
+            b.at[b.n] = object_get(v.object, b.n);
+        b.more = all - b.n;
+        return b;
+    }
+    for (; object_n(v.object) == 2 && b.n < FIELDS; v = object_get(v.object, 1))
+        b.at[b.n++] = object_get(v.object, 0);
+    b.goes_on = object_n(v.object) == 2;
+    return b;
+}
+
+/* What holds numbers alone reads best on a line, and a list of what does. Lists in lists are as deep as their type. */
+static bool is_leaf(Value v)
+{
+    if (!part_name(v))
+        return true;
+    Below b = below(v);
+    for (uint32_t i = 0; i < b.n; i++)
+        if (is_list(v)
+                ? !is_leaf(b.at[i])
+                : b.at[i].kind != VALUE_SCALAR && !(is_list(b.at[i]) && !object_n(b.at[i].object)))
             return false;
     return true;
 }
 
-/* Lists read best on a line, in brackets, and so does what holds numbers alone. */
-static bool is_leaf(Value v)
+static Below shown_below(const Tree *t, Value v, int depth)
 {
-    const ObjectInfo *info = v.kind == VALUE_CON ? object_info(v.object) : NULL;
-    bool list = info && info->type_name && strcmp(info->type_name, "List") == 0;
-    return list || !part_name(v) || all_scalars(v.object);
+    Below b = below(v);
+    if (depth < DEEP && t->left > 0)
+        return b;
+    b.goes_on |= is_list(v) && b.n;
+    b.more += is_list(v) ? 0 : b.n;
+    b.n = 0;
+    return b;
 }
 
-static uint32_t fields_shown(const Tree *t, Value v, int depth)
+static void put_more(Buf *out, const Below *b)
 {
-    uint32_t n = object_n(v.object);
-    return depth >= DEEP || t->left <= 0 ? 0 : n < FIELDS ? n : FIELDS;
+    if (b->goes_on)
+        buf_str(out, "… more");
+    else
+        buf_printf(out, "… %u more", (unsigned)b->more);
 }
 
 /* Recursion ends with DEEP. */
@@ -230,12 +271,15 @@ static void put_part(Tree *t, Value v, int depth)
         buf_deinit(&text);
         return;
     }
-    uint32_t n = fields_shown(t, v, depth), all = object_n(v.object);
+    Below b = shown_below(t, v, depth);
     buf_printf(t->out, "<details%s><summary>%s</summary>", depth < 3 ? " open" : "", part_name(v));
-    for (uint32_t i = 0; i < n; i++)
-        put_part(t, object_get(v.object, i), depth + 1);
-    if (n < all)
-        buf_printf(t->out, "<div>… %u more</div>", (unsigned)(all - n));
+    for (uint32_t i = 0; i < b.n; i++)
+        put_part(t, b.at[i], depth + 1);
+    if (b.more || b.goes_on) {
+        buf_str(t->out, "<div>");
+        put_more(t->out, &b);
+        buf_str(t->out, "</div>");
+    }
     buf_str(t->out, "</details>");
 }
 
@@ -247,17 +291,20 @@ static void text_part(Tree *t, Value v, int depth, Buf *before)
         buf_char(t->out, '\n');
         return;
     }
-    uint32_t n = fields_shown(t, v, depth), all = object_n(v.object);
+    Below b = shown_below(t, v, depth);
+    uint32_t lines = b.n + (b.more || b.goes_on);
     buf_printf(t->out, "%s\n", part_name(v));
-    for (uint32_t i = 0; i < n + (n < all); i++) {
-        bool last = i + 1 == n + (n < all);
+    for (uint32_t i = 0; i < lines; i++) {
+        bool last = i + 1 == lines;
         size_t was = before->n;
         buf_printf(t->out, "%s%s", buf_text(before), last ? "└─ " : "├─ ");
         buf_str(before, last ? "   " : "│  ");
-        if (i < n)
-            text_part(t, object_get(v.object, i), depth + 1, before);
-        else
-            buf_printf(t->out, "… %u more\n", (unsigned)(all - n));
+        if (i < b.n) {
+            text_part(t, b.at[i], depth + 1, before);
+        } else {
+            put_more(t->out, &b);
+            buf_char(t->out, '\n');
+        }
         buf_cut(before, was);
     }
 }
