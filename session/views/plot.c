@@ -397,7 +397,7 @@ static bool plot_tree(RelaySession *s, Value v, Buf out[3])
     if (v.kind != VALUE_CON || object_n(v.object) == 0)
         return false;
     value_tree(&out[0], v, &s->cx.limits);
-    value_views(s, v, &out[1], NULL);
+    value_tree_html(&out[1], v, &s->cx.limits);
     buf_str(&out[2], "{\"plot\": \"tree\", \"value\": ");
     json_encode_value(s, &out[2], v);
     buf_char(&out[2], '}');

@@ -156,8 +156,7 @@ static void put_tensor(RelaySession *session, Buf *out, Buf *json, Value v, cons
     Buf type = {0}, facts = {0};
     tensor_type_show(&type, t);
     put_facts(&facts, &s.facts, t);
-    if (json)
-        tensor_json(session, json, v, &type, &facts, &s.facts, t->size);
+    tensor_json(session, json, v, &type, &facts, &s.facts, t->size);
     buf_str(out, "<header><code>");
     buf_html(out, buf_text(&type), type.n);
     buf_printf(out, "</code><span>%s</span>", buf_text(&facts));
@@ -317,27 +316,33 @@ void value_tree(Buf *out, Value v, Limits *limits)
     buf_deinit(&before);
 }
 
+void value_tree_html(Buf *out, Value v, Limits *limits)
+{
+    Tree t = {out, limits, PARTS};
+    buf_str(out, style);
+    buf_str(out, "<div class=\"relay-value\">");
+    put_part(&t, v, 0);
+    buf_str(out, "</div>");
+}
+
 void value_views(RelaySession *s, Value v, Buf *out, Buf *json)
 {
     TensorView view;
     bool tensor = value_view(&v, &view);
     if (tensor ? view.t.rank == 0 : is_leaf(v))
         return;
-    buf_str(out, style);
-    buf_str(out, "<div class=\"relay-value\">");
     if (tensor) {
+        buf_str(out, style);
+        buf_str(out, "<div class=\"relay-value\">");
         put_tensor(s, out, json, v, &view.t);
-    } else {
-        Tree t = {out, &s->cx.limits, PARTS};
-        put_part(&t, v, 0);
+        buf_str(out, "</div>");
+        return;
     }
-    if (json && !tensor) {
-        Buf tree = {0};
-        value_tree(&tree, v, &s->cx.limits);
-        buf_char(json, '{');
-        buf_json_field(json, "tree", buf_text(&tree), tree.n);
-        buf_str(json, "}\n");
-        buf_deinit(&tree);
-    }
-    buf_str(out, "</div>");
+    Buf tree = {0};
+    value_tree_html(out, v, &s->cx.limits);
+    value_tree(&tree, v, &s->cx.limits);
+    buf_char(json, '{');
+    buf_json_field(json, "tree", buf_text(&tree), tree.n);
+    buf_str(json, "}\n");
+    buf_deinit(&tree);
 }

@@ -4,11 +4,13 @@
 
 #include "session/internal.h"
 
-/* As a page, and as JSON where that is not NULL; nothing for what a line of text says as well. */
+/* As a page and as JSON; nothing for what a line of text says as well. */
 void value_views(RelaySession *s, Value v, Buf *html, Buf *json);
 /* What is told of a tensor's numbers, and how they are spread, as a line of text. */
 void value_facts(RelaySession *s, Buf *out, const Tensor *t);
 /* A tree as text, with lines. */
 void value_tree(Buf *out, Value v, Limits *limits);
+/* The same as HTML, which unfolds. */
+void value_tree_html(Buf *out, Value v, Limits *limits);
 
 #endif

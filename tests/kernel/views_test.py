@@ -30,7 +30,7 @@ VIEWS = {
     "step": [":step @fact(2)"],
     "break": [":break @fact if %n == 1\n@fact(3)\n:break -"],
     "image": [":image %m"],
-    "plot": [":plot %v", ":plot %m", ":plot Cons(1, Cons(2, Nil()))"],
+    "plot": [":plot %v", ":plot %m", ":plot Cons(1, Cons(2, Nil()))", ":plot Some(3)"],
     "explain": [":explain types { %m + 1f }", f":explain pass FuseOps {NET}", ":explain E0201"],
     "why": [":why %m + 1f"],
     "doc": [":doc nn.relu"],
@@ -106,6 +106,7 @@ class Views(unittest.TestCase):
             self.assertTrue(answer["text/plain"])
             if "text/html" not in answer:
                 continue
+            self.assertTrue(answer["text/html"], "an empty page")
             page = Page(answer["text/html"])
             missing = facts(answer["text/plain"]) - page_facts(page) - ONLY_TEXT.get(name, set())
             self.assertFalse({word for word in missing if not (name in PLACES and word.isdigit())})
