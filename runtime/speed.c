@@ -35,9 +35,11 @@ double speed_of_sums(void)
 {
     double least = 0;
     volatile float kept = 0.5f;
+    /* Of a number that is known a compiler makes a copy of the function for it, which is for every processor. */
+    volatile int turns = TURNS;
     for (int i = 0; i < TIMES; i++) {
         double start = clock_seconds();
-        kept = sums(TURNS, 0.5f + 0 * kept, 0.25f);
+        kept = sums(turns, 0.5f + 0 * kept, 0.25f);
         double seconds = clock_seconds() - start;
         least = i == 0 || seconds < least ? seconds : least;
     }
