@@ -18,6 +18,20 @@ static bool take_mode(Rel *r)
     return false;
 }
 
+/* The axes of the data and of the indices that count the same batches, from `from` on in the indices. */
+static bool share_batches(Rel *r, const Type *t, const Type *index, uint32_t from, int64_t batch)
+{
+    for (uint32_t i = 0; i < (uint32_t)batch; i++) {
+        Dim x = t->dims[i], at = index->dims[from + i];
+        if (dim_agrees(x, at))
+            continue;
+        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
+                  (unsigned)(from + i), (long long)at, (long long)x);
+        return false;
+    }
+    return true;
+}
+
 #define SHAPES_rel_take                                                                          \
     "(d...), (i...) -> (d[:axis]..., i[batch_dims:]..., d[axis + 1:]...); (i...) where axis is " \
     "None"
@@ -42,6 +56,8 @@ static RelResult rel_take(Rel *r)
                   (long long)batch);
         return REL_FAILED;
     }
+    if (!share_batches(r, t, index, 0, batch))
+        return REL_FAILED;
     Dim dims[2 * TENSOR_RANK_MOST];
     uint32_t n = 0;
     for (int i = 0; i < axis; i++)
@@ -407,6 +423,8 @@ static RelResult rel_gather_nd(Rel *r)
         diag_help(d, "the first axis of the indices counts axes of the data");
         return REL_FAILED;
     }
+    if (!share_batches(r, t, index, 1, batch))
+        return REL_FAILED;
     Dim dims[2 * TENSOR_RANK_MOST];
     uint32_t n = 0;
     for (uint32_t i = 1; i < index->n; i++)
