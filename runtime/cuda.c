@@ -24,7 +24,7 @@ enum {
     CUDA_NOT_READY = 600
 };
 
-enum { ATTRIBUTE_DYNAMIC_SHARED = 8, JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6 };
+enum { ATTRIBUTE_DYNAMIC_SHARED = 8, JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6, LINK_PTX = 1 };
 
 typedef struct Piece {
     uint64_t at;
@@ -508,28 +508,78 @@ bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n)
 
 /* ---- code ------------------------------------------------------------------------------------------------------------------- */
 
-CudaModule *cuda_load(Cuda *c, const char *ptx)
+/* What the driver says of the text that it takes. */
+typedef struct Words {
+    char log[2048];
+    int options[2];
+    void *values[2];
+} Words;
+
+static void words_begin(Words *w)
 {
-    char log[2048] = "";
-    int options[] = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE};
-    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    *w = (Words){.options = {JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE}};
+    w->values[0] = w->log;
+    w->values[1] = (void *)(uintptr_t)sizeof w->log;
+}
+
+static bool check_code(Cuda *c, int code, Words *w)
+{
+    if (check(c, code, "loading compiled kernels"))
+        return true;
+    Diag *d = c->diags ? c->diags->last : NULL;
+    w->log[sizeof w->log - 1] = 0;
+    if (d && *w->log)
+        diag_note(d, "%s", w->log);
+    if (d && code == CUDA_OTHER_PTX)
+        diag_help(d, "a newer driver knows this version of PTX");
+    return false;
+}
+
+CudaModule *cuda_load(Cuda *c, const void *image)
+{
+    Words words;
     CudaModule *m = memory_zeroed(1, sizeof *m);
     if (!m || !c->live) {
         memory_free(m);
         return NULL;
     }
-    int code = c->d.module_load(&m->handle, ptx, 2, options, values);
+    words_begin(&words);
+    int code = c->d.module_load(&m->handle, image, 2, words.options, words.values);
     m->generation = c->generation;
-    if (check(c, code, "loading compiled kernels"))
+    if (check_code(c, code, &words))
         return m;
-    Diag *d = c->diags ? c->diags->last : NULL;
-    log[sizeof log - 1] = 0;
-    if (d && *log)
-        diag_note(d, "%s", log);
-    if (d && code == CUDA_OTHER_PTX)
-        diag_help(d, "a newer driver knows this version of PTX");
     memory_free(m);
     return NULL;
+}
+
+bool cuda_assembles(const Cuda *c)
+{
+    return c->d.link_begin && c->d.link_add && c->d.link_end && c->d.link_destroy;
+}
+
+bool cuda_assemble(Cuda *c, const char *ptx, Buf *out)
+{
+    Words words;
+    void *link = NULL, *image = NULL;
+    size_t n = 0;
+    if (!c->live)
+        return false;
+    uint32_t generation = c->generation;
+    words_begin(&words);
+    int code = c->d.link_begin(2, words.options, words.values, &link);
+    bool begun = code == 0;
+    if (begun)
+        code = c->d.link_add(link, LINK_PTX, (void *)(uintptr_t)ptx, strlen(ptx) + 1, "kernels", 0,
+                             NULL, NULL);
+    if (!code)
+        code = c->d.link_end(link, &image, &n);
+    bool ok = check_code(c, code, &words);
+    if (ok)
+        buf_bytes(out, image, n); /* which the driver owns */
+    /* After some errors it is gone with the context. */
+    if (begun && c->live && c->generation == generation)
+        ok = check(c, c->d.link_destroy(link), "loading compiled kernels") && ok;
+    return ok && !out->failed;
 }
 
 void cuda_unload(Cuda *c, CudaModule *m)

@@ -95,8 +95,12 @@ bool cuda_fill(Cuda *c, uint64_t at, uint8_t value, size_t n);
 
 typedef struct CudaModule CudaModule;
 
-/* Takes PTX text, ended by 0. NULL after a diagnostic. */
-CudaModule *cuda_load(Cuda *c, const char *ptx);
+/* Takes PTX text, ended by 0, or what cuda_assemble made. NULL after a diagnostic. */
+CudaModule *cuda_load(Cuda *c, const void *image);
+/* Whether the driver gives machine code away. */
+bool cuda_assembles(const Cuda *c);
+/* Appends the machine code of PTX text, which is for this driver and cards of this kind. False after a diagnostic. */
+bool cuda_assemble(Cuda *c, const char *ptx, Buf *out);
 void cuda_unload(Cuda *c, CudaModule *m); /* NULL is nothing */
 /* A kernel that will be launched with so many bytes of dynamic shared memory; NULL after a diagnostic. */
 void *cuda_kernel(Cuda *c, CudaModule *m, const char *name, uint32_t shared);

@@ -1,5 +1,6 @@
 #include "jit/gpu/run.h"
 
+#include "base/digest.h"
 #include "base/memory.h"
 #include "jit/gpu/ptx.h"
 #include "jit/gpu/queue.h"
@@ -164,13 +165,81 @@ const DeviceProgram *device_run_program(const DeviceRun *r)
     return r->program;
 }
 
+/* In files of their own lies what the driver makes of text: this, and the machine code. */
+typedef struct Assembled {
+    uint64_t digest[2]; /* of the code */
+    uint64_t n; /* its bytes */
+} Assembled;
+
+static void digest_of(const void *bytes, size_t n, uint64_t out[2])
+{
+    Digest d;
+    digest_begin(&d);
+    digest_add(&d, bytes, n);
+    digest_end(&d, out);
+}
+
+/* The same text becomes other code with another driver, and on another kind of card. */
+static void assembled_key(const Cuda *c, const char *ptx, uint64_t key[2])
+{
+    const CudaInfo *info = cuda_info(c);
+    Digest d;
+    digest_begin(&d);
+    digest_add(&d, "cubin", 5);
+    digest_word(&d, (uint64_t)info->driver);
+    digest_word(&d, (uint64_t)info->major);
+    digest_word(&d, (uint64_t)info->minor);
+    digest_add(&d, ptx, strlen(ptx));
+    digest_end(&d, key);
+}
+
+static bool is_whole(const CacheFile *f)
+{
+    Assembled head;
+    uint64_t digest[2];
+    if (f->n < sizeof head)
+        return false;
+    memcpy(&head, f->at, sizeof head);
+    if (head.n != f->n - sizeof head)
+        return false;
+    digest_of(f->at + sizeof head, head.n, digest);
+    return !memcmp(digest, head.digest, sizeof digest);
+}
+
+static CudaModule *assemble(Jit *jit, Cuda *c, const char *ptx, const uint64_t key[2])
+{
+    Buf code = {0};
+    CudaModule *m = cuda_assemble(c, ptx, &code) ? cuda_load(c, code.at) : NULL;
+    if (m) {
+        Assembled head = {.n = code.n};
+        digest_of(code.at, code.n, head.digest);
+        cache_write(&jit->cache, key, 2,
+                    (Str[]){{(const char *)&head, sizeof head}, {code.at, code.n}});
+    }
+    buf_deinit(&code);
+    return m;
+}
+
+static CudaModule *load_text(Jit *jit, Cuda *c, const char *ptx)
+{
+    uint64_t key[2];
+    if (!cuda_assembles(c) || !cache_open(&jit->cache, jit->cx->diags))
+        return cuda_load(c, ptx);
+    assembled_key(c, ptx, key);
+    CacheFile *kept = cache_read(&jit->cache, key);
+    CudaModule *m = kept && is_whole(kept) ? cuda_load(c, kept->at + sizeof(Assembled))
+                                           : assemble(jit, c, ptx, key);
+    cache_release(kept);
+    return m;
+}
+
 static bool load_code(DeviceRun *r, Cuda *c)
 {
     DeviceCode *code = r->code;
     if (code->generation != cuda_generation(c)) {
         cuda_unload(c, code->module);
         code->generation = 0;
-        code->module = cuda_load(c, r->program->ptx);
+        code->module = load_text(code->jit, c, r->program->ptx);
         if (!code->module)
             return false;
         code->generation = cuda_generation(c);

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -30,7 +31,10 @@ class Failures(unittest.TestCase):
         unopened = failed = 0
         for entry in entries():
             for nth, code in ((1, 719), (2, 2)):
-                done = relay(CELLS, "--exec", "gpu", STANDIN_FAIL="%s:%d:%d" % (entry, nth, code))
+                # Where machine code is kept, the driver is asked for it.
+                with tempfile.TemporaryDirectory() as folder:
+                    kept = {"XDG_CACHE_HOME": folder, "RELAY_CACHE": "64"} if entry.startswith("cuLink") else {}
+                    done = relay(CELLS, "--exec", "gpu", STANDIN_FAIL="%s:%d:%d" % (entry, nth, code), **kept)
                 what = "%s:%d:%d\n%s%s" % (entry, nth, code, done.stdout, done.stderr)
                 self.assertIn(done.returncode, (0, 2, 3), what)
                 if "E0407" in done.stderr:
@@ -44,6 +48,26 @@ class Failures(unittest.TestCase):
                     self.assertTrue(done.stdout.endswith(right), what)
         self.assertGreater(unopened, 4)
         self.assertGreater(failed, 12)
+
+    def test_kept_machine_code(self):
+        """The driver assembles a text once; what is damaged in the file is made again."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = {"XDG_CACHE_HOME": folder, "RELAY_CACHE": "64", "STANDIN_COUNT": os.path.join(folder, "count")}
+            right = relay(CELLS, "--exec", "gpu").stdout
+            for damage, times in ((False, 1), (False, 0), (True, 1), (False, 0)):
+                files = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+                for path in files:
+                    with open(path, "r+b") as file:
+                        if damage and b"\177ELF ptx" in file.read(64):
+                            file.seek(-20, os.SEEK_END)
+                            file.write(b"?")
+                if os.path.exists(kept["STANDIN_COUNT"]):
+                    os.remove(kept["STANDIN_COUNT"])
+                done = relay(CELLS, "--exec", "gpu", **kept)
+                self.assertEqual((done.returncode, done.stdout), (0, right), done.stderr)
+                with open(kept["STANDIN_COUNT"]) as file:
+                    counts = dict(line.split() for line in file)
+                self.assertEqual(int(counts.get("cuLinkComplete", 0)), times, (damage, counts))
 
     def test_graphs(self):
         """The same in the middle of what was asked for before, which is a graph by then."""

@@ -30,6 +30,7 @@ OWN_ENTRIES
 
 typedef enum Handle {
     HANDLE_MODULE,
+    HANDLE_LINK,
     HANDLE_STREAM,
     HANDLE_EVENT,
     HANDLE_GRAPH,
@@ -39,6 +40,10 @@ typedef enum Handle {
 typedef struct Object {
     Handle kind;
     Module *module;
+    char *log; /* of a link: the caller's, for what is wrong with its text */
+    size_t room;
+    char *image; /* that it makes */
+    size_t image_size;
     double time;
     int asked; /* of an event: how often since it was recorded; -1: it never was */
     struct Object
@@ -170,6 +175,7 @@ static int object_end(const void *handle, Handle kind)
     for (int i = 0; i < o->n_launches; i++)
         free(o->launches[i].params);
     free(o->launches);
+    free(o->image);
     free(o);
     return OK;
 }
@@ -356,27 +362,83 @@ int cuCtxSetCurrent(void *context)
 
 enum { JIT_ERROR_LOG = 5, JIT_ERROR_LOG_SIZE = 6 };
 
+static void find_log(unsigned n, const int *options, void **values, char **log, size_t *room)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (options[i] == JIT_ERROR_LOG)
+            *log = values[i];
+        if (options[i] == JIT_ERROR_LOG_SIZE)
+            *room = (size_t)(uintptr_t)values[i];
+    }
+    if (*room)
+        **log = 0;
+}
+
+/* Its machine code is the text behind these characters. */
+static const char machine_code[8] = "\177ELF ptx";
+
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values)
 {
     ENTER(true);
-    char none[1];
-    char *log = none;
+    char none[1], *log = none;
     size_t room = 0;
-    for (unsigned i = 0; i < n; i++) {
-        if (options[i] == JIT_ERROR_LOG)
-            log = values[i];
-        if (options[i] == JIT_ERROR_LOG_SIZE)
-            room = (size_t)(uintptr_t)values[i];
-    }
-    if (room)
-        *log = 0;
-    Module *m = module_parse(image, log, room);
+    find_log(n, options, values, &log, &room);
+    bool is_code = !strncmp(image, machine_code, sizeof machine_code);
+    Module *m = module_parse((const char *)image + (is_code ? sizeof machine_code : 0), log, room);
     if (!m)
         return leave(INVALID_PTX);
     Object *o = object_new(HANDLE_MODULE);
     o->module = m;
     *module = o;
     return leave(OK);
+}
+
+int cuLinkCreate_v2(unsigned n, int *options, void **values, void **link)
+{
+    ENTER(true);
+    Object *o = object_new(HANDLE_LINK);
+    find_log(n, options, values, &o->log, &o->room);
+    *link = o;
+    return leave(OK);
+}
+
+int cuLinkAddData_v2(void *link, int type, void *data, size_t n, const char *name,
+                     unsigned n_options, int *options, void **values)
+{
+    ENTER(true);
+    enum { TEXT = 1 };
+    (void)options, (void)values;
+    Object **place = object_place(link, HANDLE_LINK), *o = place ? *place : NULL;
+    if (!o)
+        return leave(INVALID_HANDLE);
+    if (type != TEXT || !name || n_options || o->image || !n || ((const char *)data)[n - 1])
+        return leave(INVALID_VALUE);
+    Module *m = module_parse(data, o->log, o->room);
+    if (!m)
+        return leave(INVALID_PTX);
+    module_free(m);
+    o->image_size = sizeof machine_code + n;
+    o->image = malloc(o->image_size);
+    memcpy(o->image, machine_code, sizeof machine_code);
+    memcpy(o->image + sizeof machine_code, data, n);
+    return leave(OK);
+}
+
+int cuLinkComplete(void *link, void **image, size_t *n)
+{
+    ENTER(true);
+    Object **place = object_place(link, HANDLE_LINK);
+    if (!place || !(*place)->image)
+        return leave(INVALID_HANDLE);
+    *image = (*place)->image;
+    *n = (*place)->image_size;
+    return leave(OK);
+}
+
+int cuLinkDestroy(void *link)
+{
+    ENTER(true);
+    return leave(object_end(link, HANDLE_LINK));
 }
 
 int cuModuleUnload(void *module)
