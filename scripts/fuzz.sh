@@ -18,7 +18,7 @@ if [ "${1:-}" = --test ]; then
 fi
 seconds=${1:-20}
 [ $# -gt 0 ] && shift
-names=${*:-$(ls tests/fuzz | sed -n 's/_fuzz\.c$//p')}
+names=${*:-$(ls tests/fuzz | sed -n 's/_fuzz\.c$//p' | tr '\n' ' ')}
 echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n); int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return !d && n; }' > "$work/a.c"
 if ! clang-19 -fsanitize=fuzzer,address "$work/a.c" -o "$work/a" 2> "$work/why"; then
     echo "skipped: clang-19 with libFuzzer (libclang-rt-19-dev) is not installed: $(head -1 "$work/why")"
