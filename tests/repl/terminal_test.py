@@ -423,7 +423,7 @@ def test_start_up(open):
     t.expect("left with 0")
     t = open(XDG_CONFIG_HOME=os.path.join(state, "config"))
     t.enter(":set")
-    t.expect_text("opt 3")
+    t.expect_text("opt   3")
 
 
 def test_history_of_two(open):
