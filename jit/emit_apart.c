@@ -26,7 +26,7 @@ typedef struct Place {
 typedef enum NumberKind {
     NUMBER_TURNS, /* of the loop of `var` */
     NUMBER_STEP, /* of that loop in `place` */
-    NUMBER_TURN, /* of an unrolled loop in `place`: `most` turns of it */
+    NUMBER_TURN, /* of an unrolled loop in `place`: `most` turns of it, 2 at least */
 } NumberKind;
 
 typedef struct Number {
@@ -141,7 +141,7 @@ static bool step_of(const Emit *e, size_t place, int buffer, const NestNode *loo
                     .place = place,
                     .var = loop->var,
                     .value = bytes_of(e, buffer, by),
-                    .most = unrolled ? loop->extent : 2};
+                    .most = unrolled && loop->extent > 2 ? loop->extent : 2};
     int64_t most = unrolled || !turns_inside(loop) ? STEP_SMALL : 0;
     return loop->way != NEST_VECTOR && !is_small(out->value, most) &&
            !(unrolled && loop->extent > TURNS_MOST);
