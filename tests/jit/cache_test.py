@@ -176,7 +176,7 @@ class Cache(unittest.TestCase):
         self.assertEqual([self.run_values(path, n) for n in (3, 0)], cold)
 
     def test_kernels_of_a_card(self):
-        """The text, what is launched and what may go wrong; not programs of which a part has no kernel."""
+        """The text, what is launched and what may go wrong, and what the driver made of the text; not programs of which a part has no kernel."""
         path = self.write("card.rly", """#[version = "0.0.5"]
 def @main(%n: int32) {
   let %x = full(%n, shape=[300], dtype="int32");
@@ -187,10 +187,10 @@ def @main(%n: int32) {
         cold = [self.run_values(path, n, "gpu") for n in (3, 0)]
         self.assertEqual(cold[0][0], 0, cold[0][2])
         self.assertIn("divided by zero", cold[1][2])
-        self.assertEqual(len(self.files()), 1)
+        self.assertEqual(len(self.files()), 2)
         self.assertEqual([self.run_values(path, n, "gpu") for n in (3, 0)], cold)
         self.assertEqual(self.run_values(path, 3)[0], 0)
-        self.assertEqual(len(self.files()), 2)
+        self.assertEqual(len(self.files()), 3)
 
     def test_shapes_have_files_and_operators_their_places(self):
         path = self.write("shapes.rly", SHAPES)
