@@ -167,7 +167,7 @@ def check_views(page):
     expect(step.press("back"), "@fact(%n = 2)", "%n == 0")
     # A click on an expression runs to the next step that evaluates it.
     step.click("[...output.querySelectorAll('mark')].find(mark => mark.checkVisibility() && "
-               "mark.textContent.trim() === '-')")
+               "mark.textContent.trim() === '%n - 1')")
     expect(step.seen(), "@fact(%n = 2)", "%n - 1")
     step.press("⇥")
     expect(step.seen(), "@fact(2)", "@fact(2)")
