@@ -41,9 +41,6 @@ static const char *const names[] = {"libsqlite3.so.0", "libsqlite3.so"};
 /* What may be kept; the oldest entries go when there are more. */
 enum { ENTRIES_MOST = 200000, BUSY_MS = 5000 };
 
-/* So many entries wait at most: more make the next question wait. */
-enum { WAITING_MOST = 1000 };
-
 /* An entry that is still to be written. */
 typedef struct Waiting Waiting;
 struct Waiting {
@@ -55,7 +52,6 @@ struct Waiting {
 
 struct History {
     Waiting *first, *last;
-    size_t n_waiting;
     HistoryLog log; /* of these */
     char *path; /* NULL: in memory alone */
     bool tried;
@@ -447,8 +443,6 @@ void history_add_soon(History *h, int64_t session, int64_t line, Str input, Str 
     else
         h->first = w;
     h->last = w;
-    if (++h->n_waiting == WAITING_MOST)
-        history_write(h);
 }
 
 bool history_waits(const History *h)
@@ -477,7 +471,6 @@ void history_write(History *h)
         free(w);
     }
     h->last = NULL;
-    h->n_waiting = 0;
     history_log_clear(&h->log);
 }
 

@@ -270,7 +270,7 @@ static void work(void *data)
 }
 
 /* Any thread may ask. */
-static bool work_run(Work *w)
+static void work_run(Work *w)
 {
     int with = guard_death(work, w);
     if (with == GIVEN_UP) {
@@ -281,23 +281,28 @@ static bool work_run(Work *w)
         buf_printf(w->why, "it died of %s", guard_signal_words(with));
     }
     w->died = with != 0;
+}
+
+/* The same, with a machine that is free where none is given. */
+static bool work_alone(Orc *o, MachineKind kind, Work *w)
+{
+    bool own = !w->machine;
+    if (own)
+        w->machine = machine_take(o, kind);
+    work_run(w);
+    if (own && !w->died)
+        machine_give_back(o, kind, w->machine);
     return w->done;
 }
 
-/* The same, where there is a generator to tell, with a machine of its own where none is given. */
+/* The same, where there is a generator to tell. */
 static bool work_for(Gen *g, Work *w)
 {
-    Orc *o = &g->jit->orc;
     Buf why = {0};
-    bool own = !w->machine;
-    if (own)
-        w->machine = machine_take(o, MACHINE_GOOD);
     w->m = g->m;
     w->why = &why;
-    bool ok = work_run(w) || refused(g->jit, buf_text(&why));
+    bool ok = work_alone(&g->jit->orc, MACHINE_GOOD, w) || refused(g->jit, buf_text(&why));
     g->left |= w->died;
-    if (own && !w->died)
-        machine_give_back(o, MACHINE_GOOD, w->machine);
     buf_deinit(&why);
     return ok;
 }
@@ -349,18 +354,13 @@ struct Job {
     bool left; /* LLVM died of it */
 };
 
-/* On a machine that is free. */
 static bool job_work(Job *job, MachineKind kind, Work *w)
 {
-    Orc *o = &job->in.g->jit->orc;
-    w->machine = machine_take(o, kind);
     w->m = job->in.m;
     w->why = &job->why;
-    work_run(w);
+    bool ok = work_alone(&job->in.g->jit->orc, kind, w);
     job->left |= w->died;
-    if (!w->died)
-        machine_give_back(o, kind, w->machine);
-    return w->done;
+    return ok;
 }
 
 static bool make_object(Job *job, MachineKind kind)

@@ -88,10 +88,12 @@ static Expr *over_planes(const OpsMake *m, const Pool *p, Expr *data, int y, int
 static bool is_wide(const Pool *p, int y, DType dtype, Dim h, Dim w)
 {
     int x = y + 1;
-    bool near = h < 0 || w < 0 || h > PLANE_NEAR || w * h * (dtype.bits / 8) <= PLANE_NEAR;
+    double bytes = (double)h * (double)w * (dtype.bits / 8);
+    bool near = h < 0 || w < 0 || h > PLANE_NEAR || bytes <= PLANE_NEAR;
     bool overlap = p->size[y] > p->step[y] || p->size[x] > p->step[x];
     int64_t least = overlap && !near ? TAPS_LEAST_FAR : TAPS_LEAST;
-    return p->size[y] > 1 && p->size[x] > 1 && p->size[y] * p->size[x] >= least;
+    return p->size[y] > 1 && p->size[x] > 1 &&
+           (double)p->size[y] * (double)p->size[x] >= (double)least;
 }
 
 static Expr *one_by_one(const OpsMake *m, const Pool *p, Expr *data, int y, const char *layout)
@@ -113,7 +115,7 @@ static Expr *split_planes(const OpsMake *m, const Pool *p, const Type *type, Exp
 static Expr *split_deep(const OpsMake *m, const Pool *p, const Type *type, const Type *out,
                         Expr *data)
 {
-    if (p->size[0] * p->size[1] * p->size[2] < TAPS_LEAST_DEEP ||
+    if ((double)p->size[0] * (double)p->size[1] * (double)p->size[2] < TAPS_LEAST_DEEP ||
         !type_has_extents(type, RANK_DEEP) || !type_has_extents(out, RANK_DEEP) ||
         !str_is(attrs_string(p->call->attrs, "layout"), "NCDHW"))
         return NULL;
