@@ -2,6 +2,10 @@
 completion, inspection and history while nothing and while a cell runs, and whether thousands of cells make it slower. Where a compiler
 and libzmq are, null_kernel.c stands in the table too: what of ready and round trip is the client's, libzmq's and the system's.
 
+"ready" is what somebody waits for who starts a kernel as Jupyter does, by its KernelManager: from then until the kernel has answered.
+"ready, connected at once" has a client that connects as soon as there is a process. Where it comes before the kernel listens, a hundred
+milliseconds of that are libzmq's in the client, until it tries again.
+
     python3 -m venv V; V/bin/pip install xeus-python ipykernel
     RELAY=build/release/relay V/bin/python tests/bench/kernels.py [CELLS]
 
@@ -10,14 +14,16 @@ Kernels are asked in turn, so that what else the machine does meets all of them.
 
 import importlib.util
 import os
+import queue
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from jupyter_client import BlockingKernelClient
+from jupyter_client import BlockingKernelClient, KernelManager
 from jupyter_client.connect import write_connection_file
+from jupyter_client.kernelspec import KernelSpec
 
 DEFINITIONS = 5000
 PYTHON = {"define": "\n".join(f"def f{i}(x): return x + {i}" for i in range(DEFINITIONS)), "cell": "1 + 2",
@@ -35,6 +41,34 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 NULL = {"cell": "1 + 2"}
 BUSY_S = 2      # a completion that has not come by then waits for the cell
 INTERRUPT_S = 5  # a cell that has not ended by then is not interrupted
+
+
+def answers(client):
+    """Returns when the kernel has answered for the first time."""
+    asked = set()
+    while True:     # a request to a kernel that has no sockets yet waits for them, and is sent again to be sure
+        asked.add(client.kernel_info())
+        try:
+            reply = client.get_shell_msg(timeout=1)
+        except queue.Empty:
+            continue
+        if reply["parent_header"].get("msg_id") in asked:
+            return
+
+
+def managed(name):
+    """Seconds until a kernel answers that is started as Jupyter starts one."""
+    started = time.perf_counter()
+    manager = KernelManager()
+    manager._kernel_spec = KernelSpec(argv=[*KERNELS[name][0], "{connection_file}"], display_name=name, language=name)
+    manager.start_kernel(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    client = manager.client()
+    client.start_channels()
+    answers(client)
+    took = time.perf_counter() - started
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    return took
 
 
 class Kernel:
@@ -56,15 +90,7 @@ class Kernel:
         self.client = BlockingKernelClient(connection_file=file)
         self.client.load_connection_file()
         self.client.start_channels()
-        asked = set()
-        while True:     # a request to a kernel that has no sockets yet waits for them, and is sent again to be sure
-            asked.add(self.client.kernel_info())
-            try:
-                reply = self.client.get_shell_msg(timeout=1)
-            except Exception:
-                continue
-            if reply["parent_header"].get("msg_id") in asked:
-                break
+        answers(self.client)
         self.ready = time.perf_counter() - started
         self.client.wait_for_ready(timeout=60)
 
@@ -197,12 +223,15 @@ def main():
         names = [name for name in KERNELS if name not in missing]
         print(f"{'':46}" + "".join(f"{name:>14}" for name in names))
         ready = {name: [] for name in names}
+        at_once = {name: [] for name in names}
         for _ in range(15):
             for name in names:
+                ready[name].append(managed(name))
                 kernel = Kernel(name, folder)
-                ready[name].append(kernel.ready)
+                at_once[name].append(kernel.ready)
                 kernel.end()
         row("ready", [ms(ready[name]) for name in names])
+        row("ready, connected at once", [ms(at_once[name]) for name in names])
         kernels = [Kernel(name, folder) for name in names]
         trips = [[] for _ in kernels]
         for _ in range(300):
