@@ -183,10 +183,12 @@ static void note_get(Opening *o, const TupleGet *get)
         w->looked = true;
 }
 
+/* A pattern's variable gets its field when all text was seen: what was noted as a name for that variable before leads on. */
 static Var *field_itself(const Opening *o, const Expr *field)
 {
-    Var *other = ptrmap_find(&o->fields, field);
-    return other ? other : expr_as_var((Expr *)(uintptr_t)field);
+    for (const Var *other; (other = ptrmap_find(&o->fields, field));)
+        field = &other->base;
+    return expr_as_var((Expr *)(uintptr_t)field);
 }
 
 /* A second name for data that has one. */

@@ -88,14 +88,25 @@ static bool is_cheap(const Te *e)
            (e->kind == TE_NODE_CAST && is_cheap(e->a));
 }
 
-/* A part of another tensor as it lies. */
-static bool is_part(const TeStage *s)
+static bool is_linear_load(const Te *e)
 {
     TeLinear l;
-    for (int i = 0; s->body->kind == TE_NODE_LOAD && i < s->body->n; i++)
-        if (!te_linear(s->body->index[i], &l))
+    for (int i = 0; e->kind == TE_NODE_LOAD && i < e->n; i++)
+        if (!te_linear(e->index[i], &l))
             return false;
-    return s->body->kind == TE_NODE_LOAD && !s->body->otherwise;
+    return e->kind == TE_NODE_LOAD && !e->otherwise;
+}
+
+/* A part of another tensor as it lies. What that is itself a part of is read instead when it goes; what else goes leaves no load. */
+static bool is_part(const Inliner *in, const TeStage *s)
+{
+    while (is_linear_load(s->body)) {
+        int of = s->body->tensor - in->p->n_inputs;
+        if (of < 0 || !in->gone[of])
+            return true;
+        s = &in->p->stages[of];
+    }
+    return false;
 }
 
 /* A stage goes into its reader when nothing is computed more often than before, or costs next to
@@ -109,7 +120,7 @@ static bool may_go(const Inliner *in, int stage)
     if (s->reduce != TE_NO_REDUCE || s->at || u->output || u->loads != 1)
         return false;
     /* Windows know their borders by what they read. */
-    if (u->padded && (u->by_window || !is_part(s) || in->p->stages[u->reader].at))
+    if (u->padded && (u->by_window || !is_part(in, s) || in->p->stages[u->reader].at))
         return false;
     if (te_contraction(in->p, u->reader, &c))
         return false;
