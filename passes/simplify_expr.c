@@ -15,6 +15,7 @@
 typedef struct Site {
     OpsMake m;
     Purity *purity;
+    Totality *total; /* NULL: what may fail may be left out */
     const Places *uses; /* node -> number of its uses */
     const Op *op;
     const Call *call;
@@ -61,11 +62,17 @@ static Attr attr_dims(const Site *s, const char *key)
     return ops_attr_ints(&s->m, key, s->type->n, s->type->dims);
 }
 
+/* Nobody sees that it is left out. */
+static bool leaves_nothing(const Site *s, const Expr *e)
+{
+    return purity_of(s->purity, e) && (!s->total || total_of(s->total, e));
+}
+
 /* ---- operands that give a shape or an element type alone ----------------------------------------- */
 
 static bool shape_known(const Site *s, const Expr *unused)
 {
-    return type_is_static(s->type) && purity_of(s->purity, unused);
+    return type_is_static(s->type) && leaves_nothing(s, unused);
 }
 
 static Expr *made_like(const Site *s, const char *op, uint32_t n)
@@ -144,7 +151,7 @@ static bool is_all(const Site *s, int i, int number)
 {
     const Call *like = call_of(s, s->args[i], number ? "ones_like" : "zeros_like");
     bool made = call_of(s, s->args[i], number ? "ones" : "zeros") ||
-                (like && purity_of(s->purity, like->args.at[0]));
+                (like && leaves_nothing(s, like->args.at[0]));
     return is_number(s, i, number) || (made && is_only_here(s, i));
 }
 
@@ -281,7 +288,7 @@ static Expr *cast_to_same(const Site *s)
 
 static Expr *cast_like_to_same(const Site *s)
 {
-    return purity_of(s->purity, s->args[1]) ? cast_to_same(s) : NULL;
+    return leaves_nothing(s, s->args[1]) ? cast_to_same(s) : NULL;
 }
 
 /* Casting through `mid` gives what casting at once does: nothing is lost on the way there, or what is lost would be anyway. */
@@ -301,7 +308,7 @@ static bool casts_at_once(DType from, DType mid, DType to)
 static Expr *cast_twice(const Site *s)
 {
     const Call *inner = inner_call(s, "cast");
-    if (s->call->args.n > 1 && !purity_of(s->purity, s->args[1]))
+    if (s->call->args.n > 1 && !leaves_nothing(s, s->args[1]))
         return NULL;
     inner = inner ? inner : inner_call(s, "cast_like");
     const Type *from = inner ? expr_tensor_type(inner->args.at[0]) : NULL,
@@ -374,6 +381,7 @@ static const struct {
 typedef struct Simplify {
     PassRun *run;
     Purity purity;
+    Totality total;
     Places uses; /* node, before and after -> number of its uses */
     const Op *ops[RULES];
 } Simplify;
@@ -388,6 +396,7 @@ static Expr *simpler(Rewriter *rw, const Expr *old, Expr *e)
     const Call *call = expr_as_call(e), *was = expr_as_call(old);
     Site site = {.m = {rw->cx, &rw->module->arena, e->span},
                  .purity = &s->purity,
+                 .total = s->run->context->for_code ? &s->total : NULL,
                  .uses = &s->uses,
                  .op = op,
                  .call = call,
@@ -514,7 +523,7 @@ static Expr *join_sums(PassRun *run, Expr *root)
 
 static Function *simplify(PassRun *run, const Def *def)
 {
-    Simplify s = {.run = run};
+    Simplify s = {.run = run, .total = {.cx = run->cx, .data = true}};
     for (size_t i = 0; i < RULES; i++)
         s.ops[i] = op_find(run->cx, str_of(rules[i].op));
     purity_init(&s.purity, run->module, run->context->env, &def->fn->base);
@@ -522,6 +531,7 @@ static Function *simplify(PassRun *run, const Def *def)
     Expr *now = rewrite(run, &def->fn->base, simplify_node, &s);
     now = now ? join_sums(run, now) : NULL;
     purity_deinit(&s.purity);
+    totality_deinit(&s.total);
     return expr_as_function(now);
 }
 
