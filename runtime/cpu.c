@@ -2,6 +2,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *cpu_limit(void)
 {
@@ -16,4 +17,13 @@ size_t cpu_vector_bytes(void)
     widest = !cpu_limit() && __builtin_cpu_supports("avx512f");
 #endif
     return widest ? 64 : 32;
+}
+
+size_t cpu_second_cache(void)
+{
+    long bytes = 0;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : (size_t)1 << 20;
 }

@@ -8,5 +8,7 @@
 const char *cpu_limit(void);
 /* Of the widest register that code is made for. */
 size_t cpu_vector_bytes(void);
+/* Of the second cache, which a core has for itself; 1 MiB where the system does not say. */
+size_t cpu_second_cache(void);
 
 #endif

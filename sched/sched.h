@@ -12,6 +12,7 @@ typedef struct Machine {
     size_t vector_bytes; /* of the widest register that code is made for */
     int registers; /* of vectors */
     int threads;
+    int64_t second_cache; /* bytes of that of a core */
     bool dots; /* TE_DOTS is an instruction */
     bool
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */

@@ -40,12 +40,23 @@ static const Strategy strategies[] = {
     {"slid", slid_fits, slid_cost, NULL, slid_build, NULL},
 };
 
+bool strategy_is_idle(const TeStage *st)
+{
+    bool idle = false;
+    for (int a = 0; a < st->rank; a++)
+        idle |= st->shape[a] == 0;
+    for (int a = 0; a < st->n_reduced; a++)
+        idle |= st->reduced[a] == 0;
+    return idle;
+}
+
 /* Each of them sums in an order of its own, which is nothing to integers. */
 const Strategy *strategy_of(const Sched *s, int stage)
 {
     const Strategy *best = NULL;
     double least = 0;
-    bool any = s->m->reorders || !dtype_is_float(s->p->stages[stage].dtype);
+    const TeStage *st = &s->p->stages[stage];
+    bool any = !strategy_is_idle(st) && (s->m->reorders || !dtype_is_float(st->dtype));
     for (size_t i = 0; any && i < sizeof strategies / sizeof *strategies; i++) {
         if (!strategies[i].fits(s, stage))
             continue;

@@ -26,7 +26,10 @@ typedef struct Strategy {
 /* What a byte costs that comes from behind the second cache. */
 #define SCHED_BYTE_COST 0.15
 
+/* NULL: none fits, or there is nothing to compute. */
 const Strategy *strategy_of(const Sched *s, int stage);
+/* Whether the stage has no element, or folds none. */
+bool strategy_is_idle(const TeStage *st);
 
 /* The axis by which axes [first, last] of the tail may be gone through as one, the others of them 0; -1: they may not. */
 int tail_axis(const Sched *s, int tail, int first, int last);

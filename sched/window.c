@@ -342,20 +342,12 @@ static bool with_channels_last(Window *w, const TeStage *s, const Te *load, cons
 
 /* ---- choice -------------------------------------------------------------------------------------------------------------- */
 
-static bool is_empty(const TeStage *s)
-{
-    for (int a = 0; a < s->rank + s->n_reduced; a++)
-        if (extent_of(s, a) == 0)
-            return true;
-    return false;
-}
-
 /* The stage with a copy in front of it; false when it is better left as it is. */
 static bool with_copy(Window *w, int stage, TeTensor *out)
 {
     const TeStage *s = &w->p->stages[stage];
     TeContraction t;
-    if (is_empty(s) || strategy_of(w->s, stage) || !te_contraction(w->p, stage, &t))
+    if (strategy_is_idle(s) || strategy_of(w->s, stage) || !te_contraction(w->p, stage, &t))
         return false;
     bool first = t.a.padded || !t.b.padded;
     const Te *load = first ? t.a.load : t.b.load, *other = first ? s->body->b : s->body->a;

@@ -77,7 +77,8 @@ typedef struct Plan {
     int64_t height, width; /* of the turned data with its border */
     int64_t blocks; /* vectors of output channels */
     int64_t pitch; /* of the transformed data of a tile */
-    int64_t rows; /* of tiles that are transformed at a time */
+    int64_t rows, turns; /* of tiles that are transformed at a time, so often */
+    int64_t part; /* elements of a channel of what is transformed at once */
     int taps, turned, data, sums; /* buffers */
 } Plan;
 
@@ -257,16 +258,16 @@ typedef struct Rows {
     int64_t rows;
 } Rows;
 
-static int64_t tiles_most(const Plan *p)
+static int64_t tiles_of(const Plan *p, const Rows *r)
 {
-    return p->rows * p->across;
+    return r->rows * p->across;
 }
 
 static void transform_data(const Plan *p, const Rows *r)
 {
     Nest *n = p->s->n;
     int64_t ic = p->c->ic, pitch = p->width * ic, tile = p->w->tile,
-            most = tiles_most(p) * p->pitch;
+            most = tiles_of(p, r) * p->pitch;
     NestNode *down = loop_in(n, r->in, "y", r->rows), *apart = unrolled_in(n, down, "i", 1);
     NestNode *across = loop_in(n, apart, "x", p->across);
     apart->apart = true;
@@ -280,7 +281,7 @@ static void transform_data(const Plan *p, const Rows *r)
         nest_add_term(&from.at, across->var, tile * ic);
         linear_add(&from.at, &channels[i].from, 1);
         Matrix to = {.buffer = p->data, .down = most * p->points, .across = most};
-        linear_add(&to.at, &r->part, most * p->points * p->points);
+        linear_add(&to.at, &r->part, p->part * p->pitch);
         nest_add_term(&to.at, down->var, p->across * p->pitch);
         nest_add_term(&to.at, across->var, p->pitch);
         linear_add(&to.at, &channels[i].from, 1);
@@ -291,8 +292,8 @@ static void transform_data(const Plan *p, const Rows *r)
 static void multiply(const Plan *p, const Rows *r)
 {
     Nest *n = p->s->n;
-    int64_t ic = p->c->ic, lanes = p->s->lanes, tiles = r->rows * p->across, height, vectors;
-    int64_t most = tiles_most(p), oc = p->blocks * lanes, points = p->points * p->points;
+    int64_t ic = p->c->ic, lanes = p->s->lanes, tiles = tiles_of(p, r), height, vectors;
+    int64_t oc = p->blocks * lanes, points = p->points * p->points;
     tile_size(p->s->m, tiles, p->blocks, &height, &vectors);
     NestNode *point = loop_in(n, r->in, "e", points);
     Piece blocks[2], heights[2];
@@ -312,15 +313,15 @@ static void multiply(const Plan *p, const Rows *r)
                       .b_vector = ic * lanes,
                       .n_axes = 1,
                       .axis = {{ic, 1, lanes}}};
-            linear_add(&t.a_at, &r->part, most * p->pitch * points);
-            nest_add_term(&t.a_at, point->var, most * p->pitch);
+            linear_add(&t.a_at, &r->part, p->part * p->pitch);
+            nest_add_term(&t.a_at, point->var, tiles * p->pitch);
             linear_add(&t.a_at, &heights[k].from, p->pitch);
             nest_add_term(&t.b_at, point->var, oc * ic);
             linear_add(&t.b_at, &blocks[i].from, ic * lanes);
             int acc = tile_in(n, home, &t);
             NestLinear to = {0};
-            linear_add(&to, &r->part, most * oc * points);
-            nest_add_term(&to, point->var, most * oc);
+            linear_add(&to, &r->part, p->part * oc);
+            nest_add_term(&to, point->var, tiles * oc);
             linear_add(&to, &heights[k].from, oc);
             linear_add(&to, &blocks[i].from, lanes);
             store_tile(n, home, &t, acc, p->sums, &to, oc, lanes);
@@ -344,7 +345,7 @@ static void store_strip(const Plan *p, const Rows *r, const Strip *q)
 {
     Nest *n = p->s->n;
     int64_t lanes = p->s->lanes, tile = p->w->tile, oc = p->blocks * lanes;
-    int64_t most = tiles_most(p) * oc, pitch = q->tiles * tile * lanes;
+    int64_t most = tiles_of(p, r) * oc, pitch = q->tiles * tile * lanes;
     NestBuffer b = {.name = "results",
                     .dtype = p->dtype,
                     .place = NEST_LOCAL,
@@ -354,7 +355,7 @@ static void store_strip(const Plan *p, const Rows *r, const Strip *q)
     NestNode *apart = unrolled_in(n, q->in, "i", 1), *across = loop_in(n, apart, "x", q->tiles);
     apart->apart = true;
     Matrix sums = {.buffer = p->sums, .down = most * p->points, .across = most};
-    linear_add(&sums.at, &r->part, most * p->points * p->points);
+    linear_add(&sums.at, &r->part, p->part * oc);
     linear_add(&sums.at, &q->row, p->across * oc);
     linear_add(&sums.at, &q->first, oc);
     nest_add_term(&sums.at, across->var, oc);
@@ -408,24 +409,45 @@ static void add_rows(const Plan *p, const Rows *r, int64_t rows_of_image)
     transform_results(p, r, rows_of_image);
 }
 
+/* The turns, the first ones for the first of the shares, and so on. */
+static void turns_in(const Plan *p, int64_t shares, Rows *r)
+{
+    Nest *n = p->s->n;
+    if (shares > 1) {
+        r->in = loop_in(n, r->in, "t", shares);
+        nest_add_term(&r->first, r->in->var, p->turns / shares * p->rows);
+        nest_add_term(&r->part, r->in->var, 1);
+    }
+    r->in = loop_in(n, r->in, "b", p->turns / shares);
+    nest_add_term(&r->first, r->in->var, p->rows);
+}
+
 /* ---- all of it --------------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of a few rows of tiles, transformed: few enough for the second cache to hold much of them, and many, for each such part reads
- * all taps. */
-#define ROWS_BYTES ((int64_t)2 << 20)
+/* What a few rows of tiles take, transformed, in second caches: little enough for one to hold much of it, and much, for each such part
+ * reads all taps. */
+#define ROWS_CACHES 2
+/* What a byte costs that goes through a larger cache between the stages, beside one of the taps, which are read one after the other. */
+#define STAGE_COST 5
 
-/* All rows of a small image, within whose stages threads share the work. Parts of equal size else, which share their code and are as
- * many for each thread. */
-static int64_t rows_of(const Plan *p)
+/* A few rows at a time, and those that are left over at once; or all, where an image is small, or the taps are so many that to read them
+ * again for each part costs more than the cache gains. Parts are as many for each thread, whose caches they stay in; in what is done at
+ * once threads share the work of each stage. */
+static void share_rows(Plan *p)
 {
-    int64_t row = p->across * (p->c->ic + p->c->oc) * p->points * p->points * 4;
-    int64_t rows = ROWS_BYTES / row, threads = p->s->m->threads;
-    if (rows >= p->down)
-        return p->down;
-    rows = rows < 1 ? 1 : rows;
+    int64_t points = p->points * p->points * 4, threads = p->s->m->threads;
+    int64_t row = p->across * (p->c->ic + p->c->oc) * points;
+    int64_t taps = p->c->ic * p->blocks * p->s->lanes * points;
+    int64_t rows = ROWS_CACHES * p->s->m->second_cache / row;
+    rows = rows > 1 ? rows : 1;
     int64_t parts = (p->down + rows - 1) / rows;
+    p->rows = p->down;
+    p->turns = 0;
+    if (parts == 1 || (parts - 1) * taps > STAGE_COST * p->down * row)
+        return;
     parts = (parts + threads - 1) / threads * threads;
-    return (p->down + parts - 1) / parts;
+    p->rows = (p->down + parts - 1) / parts;
+    p->turns = p->c->y.out / p->w->tile / p->rows / threads * threads;
 }
 
 bool winograd_fits(const Sched *s, int stage)
@@ -481,37 +503,31 @@ void winograd_build(Sched *s, int stage, const Tail *tail)
     p.width = p.width < c->x.in + c->x.before ? c->x.in + c->x.before : p.width;
     p.blocks = (c->oc + s->lanes - 1) / s->lanes;
     p.pitch = spread_pitch(c->ic);
-    p.rows = rows_of(&p);
+    share_rows(&p);
     p.taps = transformed_taps(&p);
     if (p.taps < 0)
         return;
-    int64_t whole = p.down / p.rows, rest = p.down % p.rows;
-    /* Each turn of the outermost loop has its own, where turns run at once. */
-    int64_t parts = s->m->threads > 1 ? c->n * whole : 1;
-    int64_t tiles = parts * tiles_most(&p) * p.points * p.points;
+    int64_t rest = p.down - p.turns * p.rows, most = rest > p.rows ? rest : p.rows;
+    int64_t threads = s->m->threads, shares = p.turns > 0 ? threads : 1;
+    /* What runs at once has its own. */
+    int64_t parts = threads > 1 ? c->n * shares : 1;
+    p.part = most * p.across * p.points * p.points;
     p.turned = scratch_of(n, "turned", p.dtype, c->n * p.height * p.width * c->ic);
-    p.data = scratch_of(n, "data", p.dtype, tiles * p.pitch);
-    p.sums = scratch_of(n, "sums", p.dtype, tiles * p.blocks * s->lanes);
+    p.data = scratch_of(n, "data", p.dtype, parts * p.part * p.pitch);
+    p.sums = scratch_of(n, "sums", p.dtype, parts * p.part * p.blocks * s->lanes);
     turn_data(&p);
-    int64_t last = c->y.out - (p.down - (rest ? rest : p.rows)) * tile;
     for (int part = 0; part < 2; part++) {
-        /* The last rows of tiles stand alone where they are fewer, or reach over the image. */
-        bool whole_last = !rest && last == p.rows * tile;
-        int64_t turns = part == 0 ? whole - (!rest && !whole_last) : whole_last ? 0 : 1;
-        if (turns == 0)
+        Rows r = {.rows = part == 0 ? p.rows : rest};
+        if (part == 0 ? p.turns == 0 : rest == 0)
             continue;
-        Rows r = {.rows = part == 0 || !rest ? p.rows : rest};
         r.in = images_in(n, c, &r.image);
         if (parts > 1)
-            linear_add(&r.part, &r.image, whole);
-        if (turns > 1) {
-            r.in = loop_in(n, r.in, "b", turns);
-            nest_add_term(&r.first, r.in->var, p.rows);
-            if (parts > 1)
-                nest_add_term(&r.part, r.in->var, 1);
-        }
-        r.first.c = part == 0 ? 0 : p.down - r.rows;
-        add_rows(&p, &r, part == 0 ? p.rows * tile : last);
+            linear_add(&r.part, &r.image, shares);
+        if (part == 0)
+            turns_in(&p, shares, &r);
+        else
+            r.first.c = p.down - rest;
+        add_rows(&p, &r, part == 0 ? p.rows * tile : c->y.out - r.first.c * tile);
     }
 }
 

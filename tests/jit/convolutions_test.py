@@ -31,15 +31,17 @@ class Case:
         self.channels, self.out = dice.randint(4, 40), dice.randint(4, 70)
         if kind == "point":
             self.taps, self.strides = [1, 1], dice.choice([[1, 1], [2, 2]])
-        if kind == "transform":
+        if kind in ("transform", "rows"):
             self.taps, self.strides, self.dilation = [3, 3], [1, 1], [1, 1]
             self.channels, self.out = dice.randint(32, 40), dice.randint(32, 70)
         if kind == "depth":
             self.groups = self.channels = self.out = dice.randint(2, 20)
+        self.image = [dice.randint(8, 34), dice.randint(8, 34)]
+        if kind == "rows":  # of tiles, some at a time
+            self.image = [dice.randint(50, 70), dice.randint(90, 130)]
         self.padding = [dice.randint(0, 2) for _ in range(4)]
         if kind == "bare":
             self.padding = [0, 0, 0, 0]
-        self.image = [dice.randint(8, 34), dice.randint(8, 34)]
         self.last = kind == "last"  # channels
 
     def text(self, i):
@@ -193,6 +195,10 @@ class Convolutions(unittest.TestCase):
     def test_transforms(self):
         for seed in range(6):
             self.check(seed, ["transform"])
+
+    def test_rows_of_tiles(self):
+        for seed in range(3):
+            self.check(seed, ["rows"])
 
     def test_depthwise(self):
         for seed in range(8):

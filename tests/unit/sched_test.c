@@ -231,13 +231,19 @@ static void check_case(const Case *c, const Machine *m)
 static Machine machine_of(void)
 {
     bool wide = below(2);
-    return (Machine){wide ? 64 : 32, wide ? 32 : 16, 1 + (int)below(3), below(2), true, true};
+    return (Machine){wide ? 64 : 32,
+                     wide ? 32 : 16,
+                     1 + (int)below(3),
+                     below(2) ? 1 << 20 : 1 << 16,
+                     below(2),
+                     true,
+                     true};
 }
 
-/* Windows of 3 x 3 that step by one, over enough channels for transforms. */
+/* Windows of 3 x 3 that step by one, over enough channels for transforms, which are made a few rows at a time where the cache is small. */
 static void test_transforms(void)
 {
-    for (int turn = 0; turn < 6; turn++) {
+    for (int turn = 0; turn < 8; turn++) {
         Case c = {.n = 1 + (below(4) == 0),
                   .ic = 32 + below(6),
                   .oc = 32 + below(18),
@@ -245,7 +251,7 @@ static void test_transforms(void)
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 3;
             c.stride[a] = c.dilation[a] = 1;
-            c.in[a] = (turn % 6 ? 6 : 12) + below(3);
+            c.in[a] = (turn % 4 ? 6 : 18) + below(3);
             c.before[a] = below(3);
             c.after[a] = below(3);
         }
@@ -392,12 +398,13 @@ static int64_t turns_of(const NestNode *node)
     return turns;
 }
 
-/* Most of a convolution is spread over the threads: one by transforms, one over a small image, one of a window of one element, whose
+/* Most of a convolution is spread over the threads: two by transforms, one over a small image, one of a window of one element, whose
  * rows are one. */
 static void test_threads(void)
 {
     static const Case cases[] = {
         {.n = 1, .ic = 64, .oc = 64, .in = {28, 28}, .taps = {3, 3}, .before = {1, 1}},
+        {.n = 1, .ic = 256, .oc = 256, .in = {56, 56}, .taps = {3, 3}, .before = {1, 1}},
         {.n = 1, .ic = 384, .oc = 384, .in = {7, 7}, .taps = {3, 3}, .before = {1, 1}},
         {.n = 1, .ic = 200, .oc = 96, .in = {14, 14}, .taps = {1, 1}},
         {.n = 1, .groups = 96, .ic = 1, .in = {28, 28}, .taps = {3, 3}, .before = {1, 1}},
@@ -415,7 +422,7 @@ static void test_threads(void)
         Tensor *w = random_tensor(&p->inputs[1]);
         const Tensor *known[4] = {NULL, w};
         const char *why;
-        Machine m = {64, 32, 2, false, true, true};
+        Machine m = {64, 32, 2, 1 << 20, false, true, true};
         Nest *n = sched_program(&cx, &arena, &m, p, known, &why);
         int64_t all = 0, spread = 0;
         for (size_t k = 0; k < n->root.n; k++) {
