@@ -155,8 +155,9 @@ static bool is_given(const Emit *e, int buffer)
 
 static bool value_fits(Emit *e, const Te *x)
 {
+    /* A word is loaded with what lies behind it, as far as its buffer goes. */
     if (x->kind == TE_NODE_LOAD)
-        return x->n == 1 && !x->otherwise && emit_linear(e, x->index[0]);
+        return !x->word && x->n == 1 && !x->otherwise && emit_linear(e, x->index[0]);
     bool fits = x->kind != TE_NODE_AXIS || e->depth_of[x->axis] - 1 > e->depth;
     for (int i = 0; i < te_children(x) && fits; i++)
         fits = value_fits(e, te_child(x, i));

@@ -601,6 +601,79 @@ void emit_end_columns(Emit *e)
     ptrmap_clear(&e->columns);
 }
 
+/* ---- words ----------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a register, at most. */
+#define WORDS_MOST 64
+
+/* Bytes [from, from + size) behind the place. */
+static Ssa bytes_at(Gen *g, Ssa at, int64_t from, unsigned size)
+{
+    Ssa by = gen_int(g->i64, from);
+    at = LLVMBuildGEP2(g->b, g->i8, at, &by, 1, "");
+    Ssa v = LLVMBuildLoad2(g->b, LLVMVectorType(g->i8, size), at, "");
+    LLVMSetAlignment(v, 1);
+    return v;
+}
+
+/* Whether so many bytes from the first lane's on lie in the buffer. */
+static bool lies_inside(Emit *e, const Te *x, int64_t step, int64_t size)
+{
+    int64_t low, high;
+    const NestNode *vector = e->level[e->vector].node;
+    return nest_bounds(x->index[0], e->level[e->depth].node, &low, &high) &&
+           high - step * (vector->extent - 1) + size <= e->n->buffers.at[x->tensor].size;
+}
+
+/* Lanes of which each is the word at its place: all bytes are loaded side by side, with what lies behind them or as two halves that overlap,
+ * and put in order. Lanes that do not count have the first one's. */
+static Ssa near_words(Emit *e, const Te *x, Ssa at, int64_t step, unsigned span)
+{
+    Gen *g = e->g;
+    const NestNode *vector = e->level[e->vector].node;
+    unsigned lanes = (unsigned)vector->lanes, size = NEST_WORD;
+    Ssa order[WORDS_MOST], first, second = NULL;
+    while (size < span)
+        size *= 2;
+    unsigned half = size / 2, second_at = span - half;
+    if (size == span || lies_inside(e, x, step, size)) {
+        first = bytes_at(g, at, 0, size);
+    } else {
+        first = bytes_at(g, at, 0, half);
+        second = bytes_at(g, at, second_at, half);
+    }
+    for (unsigned i = 0; i < lanes * NEST_WORD; i++) {
+        unsigned lane = i / NEST_WORD;
+        unsigned byte = (lane < vector->extent ? lane * (unsigned)step : 0) + i % NEST_WORD;
+        byte = second && byte >= half ? byte - second_at + half : byte;
+        order[i] = gen_int(g->i32, byte);
+    }
+    Ssa other = second ? second : LLVMGetPoison(LLVMTypeOf(first));
+    Ssa v =
+        LLVMBuildShuffleVector(g->b, first, other, LLVMConstVector(order, lanes * NEST_WORD), "");
+    return LLVMBuildBitCast(g->b, v, LLVMVectorType(g->i32, lanes), "");
+}
+
+static Ssa word_load(Emit *e, const Te *x, bool is_vector)
+{
+    Gen *g = e->g;
+    Ssa at = emit_place(e, x->tensor, x->index[0]);
+    if (!is_vector) {
+        Ssa v = LLVMBuildLoad2(g->b, g->i32, at, "");
+        LLVMSetAlignment(v, 1);
+        return v;
+    }
+    const NestNode *vector = e->level[e->vector].node;
+    int64_t step = nest_coefficient(emit_linear(e, x->index[0]), vector->var);
+    int64_t span = step * (vector->extent - 1) + NEST_WORD;
+    if (step > 0 && span <= WORDS_MOST && vector->lanes * NEST_WORD <= WORDS_MOST)
+        return near_words(e, x, at, step, (unsigned)span);
+    Ssa steps = ramp(e, (unsigned)vector->lanes, g->i64, step);
+    Ssa places = LLVMBuildGEP2(g->b, g->i8, at, &steps, 1, "");
+    return masked(e, "llvm.masked.gather", LLVMVectorType(g->i32, (unsigned)vector->lanes), places,
+                  1, lane_mask(e));
+}
+
 static Ssa flat_load(Emit *e, const Te *x, bool is_vector)
 {
     Gen *g = e->g;
@@ -866,6 +939,8 @@ static Ssa scattered_load(Emit *e, const Te *x, bool is_vector)
 
 static Ssa load_value(Emit *e, const Te *x, bool is_vector)
 {
+    if (x->word)
+        return word_load(e, x, is_vector);
     if (x->n == 1 && !x->otherwise && emit_linear(e, x->index[0]))
         return flat_load(e, x, is_vector);
     return scattered_load(e, x, is_vector);

@@ -8,6 +8,7 @@ typedef struct Collect {
     void (*found)(void *data, const NestAccess *a);
     void *data;
     PtrMap seen;
+    bool word;
 } Collect;
 
 static void add_place(Collect *c, int buffer, const Te *at, int64_t behind, bool writes)
@@ -16,6 +17,7 @@ static void add_place(Collect *c, int buffer, const Te *at, int64_t behind, bool
     a.node = c->node;
     a.buffer = buffer;
     a.writes = writes;
+    a.word = c->word;
     a.at.c = a.at.n = 0;
     a.linear = at && nest_linear(at, &a.at);
     a.at.c += behind;
@@ -30,8 +32,12 @@ static void add_access(Collect *c, int buffer, const Te *at, bool writes)
 static void add_load(void *data, Te *e)
 {
     Collect *c = data;
-    if (e->kind == TE_NODE_LOAD)
-        add_access(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, false);
+    if (e->kind != TE_NODE_LOAD)
+        return;
+    c->word = e->word;
+    for (int i = 0; i < (e->word ? NEST_WORD : 1); i++)
+        add_place(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, i, false);
+    c->word = false;
 }
 
 static void add_loads(Collect *c, Te *e)

@@ -9,6 +9,7 @@ typedef struct NestAccess {
     int buffer;
     bool writes;
     bool linear; /* `at` says where; else anywhere */
+    bool word; /* one of the bytes of a word */
     NestLinear at;
 } NestAccess;
 

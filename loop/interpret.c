@@ -175,8 +175,10 @@ static Element eval_load(Run *r, const Te *e)
     if (!inside && e->otherwise)
         return eval(r, e->otherwise);
     Element out = {0};
-    if (reach(r, e->tensor, inside ? at : -1, false))
-        memcpy(out.bytes, element_at(r, e->tensor, at), dtype_size(b->dtype));
+    size_t size = dtype_size(b->dtype);
+    for (int i = 0; i < (e->word ? NEST_WORD : 1); i++)
+        if (reach(r, e->tensor, inside ? at + i : -1, false))
+            memcpy(out.bytes + (size_t)i * size, element_at(r, e->tensor, at + i), size);
     return out;
 }
 

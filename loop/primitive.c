@@ -282,7 +282,7 @@ static Te *fuse_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     bool even = fuse_linear(f, &l);
     f->uneven |= !even && !f->divides;
     Te *at = even || !f->divides ? nest_position(f->n, &l) : divided_position(f, &l);
-    return nest_load(f->n, e->tensor, at);
+    return nest_load_like(f->n, e, e->tensor, at);
 }
 
 /* The fused loop counts with the inner variable; beside even positions neither may stand. */
@@ -384,6 +384,16 @@ static void find_vector(void *data, NestNode *node)
     *(bool *)data |= node->kind == NEST_LOOP && node->way == NEST_VECTOR;
 }
 
+/* Whether a word is of bytes that each iteration has for itself: for a vector these would lie apart. */
+static bool has_words(Nest *n, NestNode *loop)
+{
+    NestAccesses all = nest_accesses(n, loop);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].word && nest_is_private(n, all.at[i].buffer, loop))
+            return true;
+    return false;
+}
+
 /* Whether nothing is done with the buffer but to fold into it. Folds may share a place: their order is free. */
 static bool folds_only(const NestAccesses *all, int buffer)
 {
@@ -434,7 +444,7 @@ static Te *widen_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     (void)old;
     if (e->kind != TE_NODE_LOAD || e->tensor != w->buffer)
         return NULL;
-    return nest_load(w->n, e->tensor, widened(w, e->index[0]));
+    return nest_load_like(w->n, e, e->tensor, widened(w, e->index[0]));
 }
 
 static void widen_statement(void *data, NestNode *s)
@@ -495,7 +505,7 @@ bool nest_run_as(Nest *n, NestNode *loop, NestWay way, int lanes)
         (way == NEST_VECTOR && (vectors || is_under(loop, NEST_VECTOR) || loop->extent > lanes)))
         return false;
     /* Unrolled iterations are made one after the other. */
-    if ((way == NEST_VECTOR && !is_free(n, loop)) ||
+    if ((way == NEST_VECTOR && (!is_free(n, loop) || has_words(n, loop))) ||
         (way == NEST_PARALLEL && !nest_independent(n, loop)))
         return false;
     loop->way = way;
@@ -817,7 +827,7 @@ static Te *shift_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     (void)old;
     if (e->kind != TE_NODE_LOAD || e->tensor != s->buffer)
         return NULL;
-    return nest_load(s->n, e->tensor, shifted(s, e->index[0]));
+    return nest_load_like(s->n, e, e->tensor, shifted(s, e->index[0]));
 }
 
 static void shift_statement(void *data, NestNode *node)
@@ -920,7 +930,7 @@ static Te *settle_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     (void)old;
     if (e->kind != TE_NODE_LOAD || e->tensor != s->buffer)
         return NULL;
-    return nest_load(s->n, s->into, settled(s, e->index[0]));
+    return nest_load_like(s->n, e, s->into, settled(s, e->index[0]));
 }
 
 static void settle_statement(void *data, NestNode *node)
@@ -1015,7 +1025,7 @@ bool nest_to_registers(Nest *n, int buffer)
         return false;
     NestAccesses all = nest_accesses(n, b->home);
     for (size_t i = 0; i < all.n; i++)
-        if (all.at[i].buffer == buffer && !is_known(&all.at[i]))
+        if (all.at[i].buffer == buffer && (all.at[i].word || !is_known(&all.at[i])))
             return false;
     b->place = NEST_REGISTER;
     return true;

@@ -27,6 +27,10 @@ static void count_node(void *data, Te *e)
     const NestBuffer *b = &w->n->buffers.at[e->tensor];
     if (b->place == NEST_REGISTER || b->size == 1)
         return;
+    if (e->word) {
+        w->work += 1; /* loaded and put in order */
+        return;
+    }
     bool even = e->n == 1 && nest_linear(e->index[0], &l);
     int64_t stride = !w->vector ? 1 : even ? nest_coefficient(&l, w->vector->var) : 2;
     w->work += stride >= -1 && stride <= 1 ? 0.5 : w->vector->lanes;

@@ -1,6 +1,10 @@
 /* Convolutions and pools of each channel on its own: for a plane at a time, a copy with its border of zeros in the first cache, then a few rows of
  * results by vectors along them. Where windows step by more than one element, the copy has the columns of each phase of the step side
- * by side, so that all loads of the sums are of elements side by side. */
+ * by side, so that all loads of the sums are of elements side by side.
+ *
+ * Where the processor adds four products of bytes at once (words.h) and the weights are known, the copy is of bytes, without phases, and a
+ * row of a window is a word or a few: each lane has the bytes of its own window's row, which the next lane's overlap. Behind the row's
+ * taps, and between those of a dilated one, weights are zero. */
 #include "sched/conv.h"
 
 /* Rows of results that share what they load. */
@@ -17,8 +21,11 @@ typedef struct Depthwise {
     NestNode *in; /* the loop over planes */
     NestLinear image, channel;
     DType dtype;
+    Words words; /* of neighbouring columns */
+    int64_t turns; /* words of a window's row, or its taps */
     int64_t rows, pitch; /* of a phase of the copy */
     int copy; /* -1: there is none */
+    int weights, start; /* words, and where their sums start; buffers */
 } Depthwise;
 
 static int64_t rows_read(const Conv *c)
@@ -28,18 +35,43 @@ static int64_t rows_read(const Conv *c)
     return last > all ? last : all;
 }
 
-/* Columns of a phase. */
+/* Columns of a row's window, with those that dilation leaves out. */
+static int64_t reach_of(const Conv *c)
+{
+    return (c->x.taps - 1) * c->x.dilation + 1;
+}
+
 static int64_t columns_read(const Conv *c)
 {
-    int64_t last = (c->x.out - 1) * c->x.stride + (c->x.taps - 1) * c->x.dilation + 1;
+    int64_t last = (c->x.out - 1) * c->x.stride + reach_of(c);
     int64_t all = c->x.before + c->x.in;
-    return ((last > all ? last : all) + c->x.stride - 1) / c->x.stride;
+    return last > all ? last : all;
+}
+
+/* The words of neighbouring columns in which the sums are computed; of one element each: they are not. A vector of them comes of one of bytes
+ * as long as windows step by no more than a word. */
+static Words words_for(const Sched *s, const Conv *c)
+{
+    Words w = {.each = 1};
+    bool fits = c->weight >= 0 && sched_is_known(s, c->weight) && c->x.stride <= NEST_WORD &&
+                words_of(s->m->dots, c->dtype, c->of_data, c->of_weight, &w) &&
+                w.each == NEST_WORD && words_along(&w, reach_of(c)) < c->x.taps;
+    return fits ? w : (Words){.each = 1};
+}
+
+/* What is loaded for a row of a window. */
+static int64_t turns_of(const Conv *c, const Words *w)
+{
+    return w->each > 1 ? words_along(w, reach_of(c)) : c->x.taps;
 }
 
 /* The last vector of a row may read more than is used. */
-static int64_t copy_size(const Sched *s, const Conv *c)
+static int64_t copy_size(const Sched *s, const Conv *c, const Words *w)
 {
-    return c->x.stride * rows_read(c) * columns_read(c) + s->lanes;
+    int64_t columns = columns_read(c), stride = c->x.stride;
+    if (w->each > 1)
+        return rows_read(c) * columns + w->each * (turns_of(c, w) + s->lanes);
+    return stride * rows_read(c) * ((columns + stride - 1) / stride) + s->lanes;
 }
 
 /* The least number of lanes that hold the extent, or all. */
@@ -56,12 +88,63 @@ static NestNode *lanes_in(const Depthwise *d, NestNode *parent, int64_t extent)
     return vector_in(d->s->n, parent, extent, lanes_for(d->s, extent));
 }
 
+static const DType u8 = {DTYPE_CODE_UINT, 8, 1};
+
+/* The vectors of bytes that so many are, none of them partly there: the last one begins before the others end. How many loops they are, where
+ * a lane stands and the loop of lanes. */
+static int bytes_in(const Sched *s, NestNode *parent, int64_t extent, NestLinear at[2],
+                    NestNode *lane[2])
+{
+    int64_t lanes = 1;
+    while (2 * lanes <= extent && 2 * lanes <= NEST_WORD * s->lanes)
+        lanes *= 2;
+    int64_t whole = extent / lanes;
+    int count = extent % lanes ? 2 : 1;
+    for (int i = 0; i < count; i++) {
+        NestNode *in = parent;
+        at[i] = (NestLinear){.c = i ? extent - lanes : 0};
+        if (i == 0 && whole > 1) {
+            in = loop_in(s->n, parent, "x", whole);
+            nest_add_term(&at[i], in->var, lanes);
+        }
+        lane[i] = vector_in(s->n, in, lanes, (int)lanes);
+        nest_add_term(&at[i], lane[i]->var, 1);
+    }
+    return count;
+}
+
+/* The plane as bytes that words are of, in its border. */
+static void copy_bytes(const Depthwise *d)
+{
+    const ConvAxis *x = &d->c->x, *y = &d->c->y;
+    Nest *n = d->s->n;
+    NestLinear to[2];
+    NestNode *lane[2];
+    Te *flip = te_number(&n->te, u8, d->words.flips ? 0x80 : 0);
+    int count = bytes_in(d->s, d->in, copy_size(d->s, d->c, &d->words), to, lane);
+    for (int i = 0; i < count; i++)
+        nest_append(n, lane[i], nest_store(n, d->copy, nest_position(n, &to[i]), flip));
+    NestNode *row = loop_in(n, d->in, "y", y->in);
+    count = bytes_in(d->s, row, x->in, to, lane);
+    for (int i = 0; i < count; i++) {
+        NestLinear from = to[i];
+        linear_add(&from, &d->image, d->c->groups * y->in * x->in);
+        linear_add(&from, &d->channel, y->in * x->in);
+        nest_add_term(&from, row->var, x->in);
+        to[i].c += y->before * d->pitch + x->before;
+        nest_add_term(&to[i], row->var, d->pitch);
+        Te *v = te_cast(&n->te, u8, nest_load(n, d->c->data, nest_position(n, &from)));
+        v = d->words.flips ? te_binary(&n->te, TE_XOR, v, flip) : v;
+        nest_append(n, lane[i], nest_store(n, d->copy, nest_position(n, &to[i]), v));
+    }
+}
+
 static void fill_border(const Depthwise *d)
 {
     Nest *n = d->s->n;
     Te *outside = d->c->outside ? d->c->outside : te_number(&n->te, d->dtype, 0);
     Piece pieces[2];
-    int count = pieces_of(n, d->in, "z", copy_size(d->s, d->c), d->s->lanes, pieces);
+    int count = pieces_of(n, d->in, "z", copy_size(d->s, d->c, &d->words), d->s->lanes, pieces);
     for (int i = 0; i < count; i++) {
         NestNode *lane = lanes_in(d, pieces[i].in, pieces[i].size);
         NestLinear at = pieces[i].from;
@@ -108,14 +191,65 @@ static void copy_plane(Depthwise *d)
 {
     Nest *n = d->s->n;
     d->copy = nest_buffer(n, (NestBuffer){.name = "plane",
-                                          .dtype = d->dtype,
+                                          .dtype = d->words.each > 1 ? u8 : d->dtype,
                                           .place = NEST_LOCAL,
-                                          .size = copy_size(d->s, d->c),
+                                          .size = copy_size(d->s, d->c, &d->words),
                                           .home = d->in});
+    if (d->words.each > 1) {
+        copy_bytes(d);
+        return;
+    }
     fill_border(d);
     NestNode *row = loop_in(n, d->in, "y", d->c->y.in);
     for (int64_t phase = 0; phase < d->c->x.stride; phase++)
         copy_phase(d, row, phase);
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------- */
+
+/* weights[g, y, k] = word k of row y of the window; start[g] = where its sums start */
+static bool pack_weights(Depthwise *d)
+{
+    Sched *s = d->s;
+    const Conv *c = d->c;
+    TeBuilder b;
+    te_begin(&b, s->cx, s->n->arena);
+    int64_t ws[4] = {c->groups, 1, c->y.taps, c->x.taps}, shape[3] = {ws[0], ws[2], d->turns};
+    if (c->rank == 3)
+        ws[2] = ws[3];
+    TeTensor w = te_add_input(&b, c->of_weight, c->rank, ws);
+    Te *element[NEST_WORD], *zero = te_number(&b, w.dtype, 0), *by = te_int(&b, c->x.dilation);
+    for (int i = 0; i < d->words.each; i++) {
+        Te *column = te_binary(&b, TE_MUL, te_axis(&b, 2), te_int(&b, d->words.each));
+        column = te_binary(&b, TE_ADD, column, te_int(&b, i));
+        Te *wi[4] = {te_axis(&b, 0), te_int(&b, 0), te_axis(&b, 1),
+                     te_binary(&b, TE_DIV, column, by)};
+        if (c->rank == 3)
+            wi[2] = wi[3];
+        Te *even = te_binary(&b, TE_EQ, te_binary(&b, TE_MOD, column, by), te_int(&b, 0));
+        element[i] = te_select(&b, even, te_load_or(&b, w, wi, zero), zero);
+    }
+    TeTensor out = te_map(&b, words_dtype(&d->words, w.dtype), 3, shape,
+                          words_pack(&b, &d->words, element, d->words.each, false));
+    d->weights = sched_constant(s, "weights", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+    if (!d->words.flips || d->weights < 0)
+        return d->weights >= 0;
+    Te *at[3] = {te_axis(&b, 0), te_axis(&b, 1), te_axis(&b, 2)};
+    out = te_reduce(&b, TE_SUM, d->dtype, 1, shape, 2, shape + 1,
+                    words_start(&b, &d->words, te_load(&b, out, at)));
+    d->start = sched_constant(s, "start", te_finish(&b, 1, &out, false), &s->known[c->weight]);
+    return d->start >= 0;
+}
+
+/* Word or tap k of row `tap` of the window. */
+static Te *weight_of(const Depthwise *d, int64_t tap, int64_t k)
+{
+    Nest *n = d->s->n;
+    NestLinear w = {.c = tap * d->turns + k};
+    linear_add(&w, &d->channel, d->c->y.taps * d->turns);
+    if (d->words.each > 1)
+        return nest_load(n, d->weights, nest_position(n, &w));
+    return te_cast(&n->te, d->dtype, nest_load(n, d->c->weight, nest_position(n, &w)));
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
@@ -154,6 +288,13 @@ static Te *element_of(const Depthwise *d, const Block *b, int v, const NestNode 
         nest_add_term(&at, lane->var, x->stride);
         return te_cast(&n->te, d->dtype, nest_load(n, d->c->data, nest_position(n, &at)));
     }
+    if (d->words.each > 1) {
+        NestLinear at = {.c = in * d->pitch + column};
+        linear_add(&at, &b->rows->from, y->stride * d->pitch);
+        linear_add(&at, &b->from[v], x->stride);
+        nest_add_term(&at, lane->var, x->stride);
+        return nest_word(n, d->copy, nest_position(n, &at));
+    }
     NestLinear at = {.c = (column % x->stride * d->rows + in) * d->pitch + column / x->stride};
     linear_add(&at, &b->rows->from, y->stride * d->pitch);
     linear_add(&at, &b->from[v], 1);
@@ -168,24 +309,20 @@ static NestNode *vector_of(const Depthwise *d, const Block *b, int v)
     return vector_in(d->s->n, b->home, d->copy < 0 ? b->size[v] : lanes, lanes);
 }
 
-/* Adds what column k of row `in` gives to the rows of results. */
+/* Adds what column, or word, k of row `in` gives to the rows of results. */
 static void add_tap(const Depthwise *d, const Block *b, int v, int64_t in, int64_t k)
 {
     const ConvAxis *x = &d->c->x, *y = &d->c->y;
     Nest *n = d->s->n;
     NestNode *lane = vector_of(d, b, v);
-    Te *of = element_of(d, b, v, lane, in, k * x->dilation);
+    Te *of = element_of(d, b, v, lane, in, k * (d->words.each > 1 ? d->words.each : x->dilation));
     for (int64_t r = 0; r < b->rows->size; r++) {
         int64_t far = in - r * y->stride, tap = far / y->dilation;
         if (far < 0 || far % y->dilation || tap >= y->taps)
             continue;
-        NestLinear w = {.c = tap * x->taps + k};
-        linear_add(&w, &d->channel, y->taps * x->taps);
         Te *value = of;
         if (d->c->weight >= 0)
-            value = te_binary(
-                &n->te, TE_MUL, of,
-                te_cast(&n->te, d->dtype, nest_load(n, d->c->weight, nest_position(n, &w))));
+            value = words_product(&n->te, &d->words, of, weight_of(d, tap, k));
         nest_append(n, lane, nest_fold(n, d->c->fold, b->acc[v], lane_of(d, r, lane), value));
     }
 }
@@ -206,7 +343,8 @@ static void begin_block(const Depthwise *d, Block *b, const Piece *columns)
                                                 .size = b->rows->size * lane->lanes,
                                                 .home = b->home});
         for (int64_t r = 0; r < b->rows->size; r++) {
-            Te *start = nest_start_of(n, d->c->fold, d->dtype);
+            Te *start = d->words.flips ? nest_load(n, d->start, nest_position(n, &d->channel))
+                                       : nest_start_of(n, d->c->fold, d->dtype);
             nest_append(n, lane, nest_store(n, b->acc[v], lane_of(d, r, lane), start));
         }
     }
@@ -214,13 +352,13 @@ static void begin_block(const Depthwise *d, Block *b, const Piece *columns)
 
 static void add_block(const Depthwise *d, const Piece *rows, const Piece *columns)
 {
-    const ConvAxis *x = &d->c->x, *y = &d->c->y;
+    const ConvAxis *y = &d->c->y;
     Nest *n = d->s->n;
     Block b = {.rows = rows, .home = unrolled_in(n, columns->in, "i", 1)};
     begin_block(d, &b, columns);
     int64_t last = (rows->size - 1) * y->stride + (y->taps - 1) * y->dilation;
     for (int64_t in = 0; in <= last; in++)
-        for (int64_t k = 0; k < x->taps; k++)
+        for (int64_t k = 0; k < d->turns; k++)
             for (int v = 0; v < b.n; v++)
                 add_tap(d, &b, v, in, k);
     for (int v = 0; v < b.n; v++) {
@@ -247,17 +385,21 @@ static bool planes_of(const TeProgram *p, int stage, Conv *out)
 bool depthwise_fits(const Sched *s, int stage)
 {
     Conv c;
-    return planes_of(s->p, stage, &c) && c.out_block == 1 && c.x.out >= 2 &&
-           c.y.taps * c.x.taps <= STRAIGHT_MOST && copy_size(s, &c) * 4 <= PLANE_BYTES;
+    if (!planes_of(s->p, stage, &c) || c.out_block > 1 || c.x.out < 2)
+        return false;
+    Words w = words_for(s, &c);
+    return c.y.taps * turns_of(&c, &w) <= STRAIGHT_MOST &&
+           copy_size(s, &c, &w) * (w.each > 1 ? 1 : 4) <= PLANE_BYTES;
 }
 
 double depthwise_cost(const Sched *s, int stage)
 {
     Conv c;
     planes_of(s->p, stage, &c);
+    Words w = words_for(s, &c);
     int64_t vectors = (c.x.out + s->lanes - 1) / s->lanes, planes = c.n * c.groups;
-    return (double)planes * ((double)(c.y.out * vectors * c.y.taps * c.x.taps) +
-                             3.0 * (double)(copy_size(s, &c) / s->lanes));
+    return (double)planes * ((double)(c.y.out * vectors * c.y.taps * turns_of(&c, &w)) +
+                             3.0 * (double)(copy_size(s, &c, &w) / (w.each * s->lanes)));
 }
 
 void depthwise_build(Sched *s, int stage, const Tail *tail)
@@ -267,12 +409,18 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
     Nest *n = s->n;
     Depthwise d = {.s = s, .c = c, .tail = tail, .rows = rows_read(c), .pitch = columns_read(c)};
     d.dtype = c->dtype;
+    d.words = words_for(s, c);
+    d.turns = turns_of(c, &d.words);
+    if (d.words.each > 1 && !pack_weights(&d))
+        return;
+    if (d.words.each == 1)
+        d.pitch = (d.pitch + c->x.stride - 1) / c->x.stride;
     d.in = loop_in(n, images_in(n, c, &d.image), "c", c->groups);
     nest_add_term(&d.channel, d.in->var, 1);
     d.copy = -1;
-    if (!reads_in_place(c))
+    if (d.words.each > 1 || !reads_in_place(c))
         copy_plane(&d);
-    int64_t most = STRAIGHT_MOST / (c->y.taps * c->x.taps);
+    int64_t most = STRAIGHT_MOST / (c->y.taps * d.turns);
     Piece rows[2], columns[2];
     int n_rows = pieces_of(n, d.in, "y", c->y.out, most < ROWS_AT_ONCE ? most : ROWS_AT_ONCE, rows);
     for (int i = 0; i < n_rows; i++) {

@@ -182,12 +182,16 @@ static void print_list(Printer *pr, int n, Te *const *e)
 
 static void print_load(Printer *pr, const Te *e)
 {
+    if (e->word)
+        buf_str(pr->out, "word(");
     pr->names->tensor(pr->names, pr->out, e->tensor);
     if (e->n && !(pr->names->is_number && pr->names->is_number(pr->names, e->tensor))) {
         buf_char(pr->out, '[');
         print_list(pr, e->n, e->index);
         buf_char(pr->out, ']');
     }
+    if (e->word)
+        buf_char(pr->out, ')');
     if (e->otherwise) {
         buf_str(pr->out, " or ");
         print_operand(pr, e->otherwise, 9);

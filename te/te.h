@@ -59,6 +59,8 @@ struct Te {
         int axis; /* AXIS */
         struct { /* LOAD */
             int tensor; /* TeTensor.id */
+            bool
+                word; /* of the four bytes from there on, the first one lowest, as a number of 32 bits; in nests alone */
             Te **index; /* n of them, int64 */
             Te *otherwise; /* the value where an index lies outside the tensor; NULL: the indices are in range by construction */
         };
