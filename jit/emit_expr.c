@@ -606,70 +606,72 @@ void emit_end_columns(Emit *e)
 /* Bytes of a register, at most. */
 #define WORDS_MOST 64
 
-/* Bytes [from, from + size) behind the place. */
-static Ssa bytes_at(Gen *g, Ssa at, int64_t from, unsigned size)
+/* How many bytes are loaded for lanes whose words are `step` apart: a power of two, with what lies behind the last one. 0: they lie too far
+ * apart, or there is not as much behind them. */
+static unsigned bytes_of_words(Emit *e, const Te *x, int64_t step)
 {
-    Ssa by = gen_int(g->i64, from);
-    at = LLVMBuildGEP2(g->b, g->i8, at, &by, 1, "");
-    Ssa v = LLVMBuildLoad2(g->b, LLVMVectorType(g->i8, size), at, "");
-    LLVMSetAlignment(v, 1);
-    return v;
-}
-
-/* Whether so many bytes from the first lane's on lie in the buffer. */
-static bool lies_inside(Emit *e, const Te *x, int64_t step, int64_t size)
-{
-    int64_t low, high;
+    int64_t low, high, size = NEST_WORD;
     const NestNode *vector = e->level[e->vector].node;
-    return nest_bounds(x->index[0], e->level[e->depth].node, &low, &high) &&
-           high - step * (vector->extent - 1) + size <= e->n->buffers.at[x->tensor].size;
+    int64_t last = step * (vector->extent - 1);
+    while (size < last + NEST_WORD && size <= WORDS_MOST)
+        size *= 2;
+    bool fits = step > 0 && size <= WORDS_MOST && vector->lanes * NEST_WORD <= WORDS_MOST &&
+                nest_bounds(x->index[0], e->level[e->depth].node, &low, &high) &&
+                high - last + size <= e->n->buffers.at[x->tensor].size;
+    return fits ? (unsigned)size : 0;
 }
 
-/* Lanes of which each is the word at its place: all bytes are loaded side by side, with what lies behind them or as two halves that overlap,
- * and put in order. Lanes that do not count have the first one's. */
-static Ssa near_words(Emit *e, const Te *x, Ssa at, int64_t step, unsigned span)
+/* The words of the lanes out of such bytes, put in order; lanes that do not count have the first one's. */
+static Ssa near_words(Emit *e, Ssa at, int64_t step, unsigned size)
 {
     Gen *g = e->g;
     const NestNode *vector = e->level[e->vector].node;
-    unsigned lanes = (unsigned)vector->lanes, size = NEST_WORD;
-    Ssa order[WORDS_MOST], first, second = NULL;
-    while (size < span)
-        size *= 2;
-    unsigned half = size / 2, second_at = span - half;
-    if (size == span || lies_inside(e, x, step, size)) {
-        first = bytes_at(g, at, 0, size);
-    } else {
-        first = bytes_at(g, at, 0, half);
-        second = bytes_at(g, at, second_at, half);
+    unsigned n = (unsigned)vector->lanes * NEST_WORD;
+    LLVMTypeRef t = LLVMVectorType(g->i8, size);
+    Ssa order[WORDS_MOST], v = LLVMBuildLoad2(g->b, t, at, "");
+    LLVMSetAlignment(v, 1);
+    for (unsigned i = 0; i < n; i++) {
+        int64_t lane = i / NEST_WORD < vector->extent ? i / NEST_WORD : 0;
+        order[i] = gen_int(g->i32, lane * step + i % NEST_WORD);
     }
-    for (unsigned i = 0; i < lanes * NEST_WORD; i++) {
-        unsigned lane = i / NEST_WORD;
-        unsigned byte = (lane < vector->extent ? lane * (unsigned)step : 0) + i % NEST_WORD;
-        byte = second && byte >= half ? byte - second_at + half : byte;
-        order[i] = gen_int(g->i32, byte);
+    v = LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t), LLVMConstVector(order, n), "");
+    return LLVMBuildBitCast(g->b, v, LLVMVectorType(g->i32, (unsigned)vector->lanes), "");
+}
+
+static Ssa flat_index(Emit *e, const Te *x, bool is_vector)
+{
+    Gen *g = e->g;
+    const NestBuffer *b = &e->n->buffers.at[x->tensor];
+    Lanes l = emit_lanes_of(e, is_vector);
+    int64_t stride = 1;
+    Ssa sum = NULL;
+    for (int i = x->n - 1; i >= 0; i--) {
+        Ssa v = is_vector ? emit_lanes(e, x->index[i]) : emit_value(e, x->index[i]);
+        v = LLVMBuildMul(g->b, v, lanes_int(&l, g->i64, stride), "");
+        sum = sum ? LLVMBuildAdd(g->b, sum, v, "") : v;
+        stride *= x->n == 1 ? 1 : b->shape[i];
     }
-    Ssa other = second ? second : LLVMGetPoison(LLVMTypeOf(first));
-    Ssa v =
-        LLVMBuildShuffleVector(g->b, first, other, LLVMConstVector(order, lanes * NEST_WORD), "");
-    return LLVMBuildBitCast(g->b, v, LLVMVectorType(g->i32, lanes), "");
+    return sum ? sum : gen_int(g->i64, 0);
 }
 
 static Ssa word_load(Emit *e, const Te *x, bool is_vector)
 {
     Gen *g = e->g;
-    Ssa at = emit_place(e, x->tensor, x->index[0]);
+    const NestLinear *l = emit_linear(e, x->index[0]);
+    Ssa at = l ? emit_place(e, x->tensor, x->index[0])
+               : step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, is_vector));
     if (!is_vector) {
         Ssa v = LLVMBuildLoad2(g->b, g->i32, at, "");
         LLVMSetAlignment(v, 1);
         return v;
     }
     const NestNode *vector = e->level[e->vector].node;
-    int64_t step = nest_coefficient(emit_linear(e, x->index[0]), vector->var);
-    int64_t span = step * (vector->extent - 1) + NEST_WORD;
-    if (step > 0 && span <= WORDS_MOST && vector->lanes * NEST_WORD <= WORDS_MOST)
-        return near_words(e, x, at, step, (unsigned)span);
+    int64_t step = l ? nest_coefficient(l, vector->var) : 0;
+    unsigned size = bytes_of_words(e, x, step);
+    if (size)
+        return near_words(e, at, step, size);
     Ssa steps = ramp(e, (unsigned)vector->lanes, g->i64, step);
-    Ssa places = LLVMBuildGEP2(g->b, g->i8, at, &steps, 1, "");
+    Ssa places = l ? LLVMBuildGEP2(g->b, g->i8, at, &steps, 1, "") : at;
     return masked(e, "llvm.masked.gather", LLVMVectorType(g->i32, (unsigned)vector->lanes), places,
                   1, lane_mask(e));
 }
@@ -816,22 +818,6 @@ static const Te *position_of(Emit *e, const Te *x)
         ptrmap_put(&e->positions, x, at);
     }
     return at;
-}
-
-static Ssa flat_index(Emit *e, const Te *x, bool is_vector)
-{
-    Gen *g = e->g;
-    const NestBuffer *b = &e->n->buffers.at[x->tensor];
-    Lanes l = emit_lanes_of(e, is_vector);
-    int64_t stride = 1;
-    Ssa sum = NULL;
-    for (int i = x->n - 1; i >= 0; i--) {
-        Ssa v = is_vector ? emit_lanes(e, x->index[i]) : emit_value(e, x->index[i]);
-        v = LLVMBuildMul(g->b, v, lanes_int(&l, g->i64, stride), "");
-        sum = sum ? LLVMBuildAdd(g->b, sum, v, "") : v;
-        stride *= x->n == 1 ? 1 : b->shape[i];
-    }
-    return sum ? sum : gen_int(g->i64, 0);
 }
 
 /* The lanes' step where each is as far from the one before; 0: they are not. */

@@ -44,7 +44,7 @@ static Te *lower_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     NestLinear l = {.c = at.offset};
     for (int a = 0; a < w->stage->rank + w->stage->n_reduced; a++)
         add_scaled(&l, &w->axis[a], at.stride[a]);
-    return nest_load(w->n, e->tensor, nest_position(w->n, &l));
+    return nest_load_like(w->n, e, e->tensor, nest_position(w->n, &l));
 }
 
 Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, int instead, Te *with)

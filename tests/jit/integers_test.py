@@ -49,6 +49,17 @@ def conv2d(dice):
                                           f'kernel_size={taps}, out_dtype="int32")')
 
 
+def depthwise(dice):
+    """Windows of one word a row and of several, of each channel on its own."""
+    channels, taps, dilation = dice.randint(2, 6), [dice.randint(1, 5), dice.randint(1, 9)], [dice.randint(1, 2), dice.randint(1, 3)]
+    reach = [(t - 1) * d + 1 for t, d in zip(taps, dilation)]
+    # Rows of bytes may be no longer than their window; there may be no image.
+    x = (dice.choice([0, 1, 1, 1, 2]), channels, reach[0] + dice.randint(0, 12), reach[1] + dice.choice([0, 1, 2, 6, 7, 13, 16, 31, 40]))
+    strides, padding = [dice.randint(1, 3), dice.randint(1, 5)], [dice.randint(0, 4) for _ in range(4)]
+    return x, (channels, 1, *taps), (f"nn.conv2d(%x, %w, strides={strides}, padding={padding}, dilation={dilation}, groups={channels}, "
+                                     f'channels={channels}, kernel_size={taps}, out_dtype="int32")')
+
+
 def conv1d(dice):
     groups = dice.choice([1, 1, 2])
     ic, oc, taps = dice.randint(1, 9) * groups, dice.randint(8, 36) * groups, dice.randint(1, 9)
@@ -103,6 +114,10 @@ class Integers(unittest.TestCase):
     def test_conv2d(self):
         for seed in range(24):
             self.check(conv2d, seed)
+
+    def test_depthwise(self):
+        for seed in range(1, 81, 2):
+            self.check(depthwise, seed)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ static Arena arena;
 static uint64_t state = 1;
 
 static const DType i32 = {DTYPE_CODE_INT, 32, 1};
+static const DType i8 = {DTYPE_CODE_INT, 8, 1};
 static const DType i64 = {DTYPE_CODE_INT, 64, 1};
 
 static int64_t below(int64_t n)
@@ -121,6 +122,35 @@ static TeProgram *windows(TeBuilder *b)
     Te *index[2] = {te_axis(b, 0), place};
     TeTensor y = te_reduce(b, TE_SUM, i32, 2, out, 1, &taps, te_load(b, x, index));
     return te_finish(b, 1, &y, false);
+}
+
+/* The four elements from a place on as a word. */
+static Te *word(TeBuilder *b, TeTensor t, Te *const *index)
+{
+    Te *load = te_load(b, t, index);
+    load->dtype = i32;
+    load->word = true;
+    return load;
+}
+
+/* Words of a row of bytes, which may overlap; `missing`: as many bytes of the last one are not there. */
+static TeProgram *sums_of_words(TeBuilder *b, DType of, int64_t missing)
+{
+    int64_t words = 1 + below(3), stride = 1 + below(5), columns = 1 + below(20);
+    int64_t s[2] = {1 + below(4), (columns - 1) * stride + NEST_WORD * words - missing};
+    int64_t out[2] = {s[0], columns};
+    TeTensor x = te_add_input(b, i32, 2, s);
+    Te *at[2] = {te_axis(b, 0), te_axis(b, 1)};
+    TeTensor bytes = te_map(b, of, 2, s, te_cast(b, of, te_load(b, x, at)));
+    at[1] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, at[1], te_int(b, stride)),
+                      te_binary(b, TE_MUL, te_axis(b, 2), te_int(b, NEST_WORD)));
+    TeTensor y = te_reduce(b, TE_SUM, i32, 2, out, 1, &words, word(b, bytes, at));
+    return te_finish(b, 1, &y, false);
+}
+
+static TeProgram *words(TeBuilder *b)
+{
+    return sums_of_words(b, i8, 0);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------------- */
@@ -256,6 +286,38 @@ static void test_random(TeProgram *(*make)(TeBuilder *b), int turns)
     }
 }
 
+static bool is_well_formed(DType of, int64_t missing)
+{
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    return !nest_verify(nest_of(&cx, &arena, sums_of_words(&b, of, missing), NULL));
+}
+
+/* A word is of bytes, the first of them the lowest, all in the buffer and in memory. */
+static void test_words(void)
+{
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    int64_t s = 6, columns = 3;
+    TeTensor x = te_add_input(&b, i8, 1, &s);
+    Te *at = te_axis(&b, 0);
+    TeTensor y = te_map(&b, i32, 1, &columns, word(&b, x, &at));
+    Nest *n = nest_of(&cx, &arena, te_finish(&b, 1, &y, false), NULL);
+    char bytes[6] = {1, -2, 3, -4, 5, 6};
+    int32_t out[3];
+    char *memory[2] = {bytes, (char *)out};
+    CHECK(!nest_verify(n) && nest_run(n, memory));
+    CHECK(out[0] == (int32_t)0xfc03fe01 && out[1] == 0x05fc03fe && out[2] == 0x0605fc03);
+    Buf text = {0};
+    nest_print(&text, n);
+    CHECK(strstr(buf_text(&text), "= word(x0[") != NULL);
+    buf_deinit(&text);
+    for (int i = 0; i < 10; i++)
+        CHECK(is_well_formed(i8, 0) && !is_well_formed(i8, 1) && !is_well_formed(i32, 0));
+    n->buffers.at[0].place = NEST_REGISTER;
+    CHECK(nest_verify(n) != NULL);
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -267,6 +329,8 @@ int main(void)
     test_random(windows, 2000);
     test_random(chosen, 2000);
     test_random(divided, 2000);
+    test_random(words, 2000);
+    test_words();
     for (int i = 0; i < PRIMITIVES; i++)
         if (!CHECK(taken[i] > 100))
             printf("primitive %d was taken %ld times\n", i, taken[i]);

@@ -1,6 +1,6 @@
 /* Schedules: convolutions and products of random shapes, with known weights and an elementwise tail or without, for processors of different widths
  * and several threads, compute what their plain nests do; of small integers to the last bit. */
-#include "loop/nest.h"
+#include "loop/access.h"
 #include "sched/conv.h"
 #include "stdlib/stdlib.h"
 #include "tests/unit/check.h"
@@ -140,6 +140,14 @@ static Tensor *random_tensor(const TeTensor *of)
     return t;
 }
 
+static long words;
+
+static void count_word(void *data, const NestAccess *a)
+{
+    (void)data;
+    words += a->word;
+}
+
 static char **memory_of(const Nest *n, Tensor *const *inputs)
 {
     char **memory = arena_alloc_must(&arena, n->buffers.n + 1, sizeof *memory);
@@ -201,6 +209,8 @@ static bool check_program(const TeProgram *p, const Machine *m, double scale)
     Nest *plain = nest_of(&cx, &arena, p, NULL);
     Nest *n = sched_program(&cx, &arena, m, p, known, &why);
     const char *wrong = nest_verify(n);
+    for (size_t i = 0; i < n->root.n; i++)
+        nest_each_access(n, n->root.at[i], count_word, NULL);
     char **wanted = memory_of(plain, inputs), **got = memory_of(n, inputs);
     bool good = CHECK(!wrong) && CHECK(nest_run(plain, wanted)) && CHECK(nest_run(n, got));
     for (int i = 0; i < p->n_outputs && good; i++)
@@ -292,6 +302,29 @@ static void test_windows(int turns, bool depthwise, bool integers)
         m.reorders = turn % 8 != 7;
         check_case(&c, &m);
     }
+}
+
+/* Windows of bytes, of each channel on its own, where the processor adds products of words: rows of one word and of several. */
+static void test_bytes(int turns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        types = (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                        {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                        i32};
+        Case c = {.n = 1 + below(2), .ic = 1, .groups = 2 + below(4), .tail = (int)below(4)};
+        for (int a = 0; a < 2; a++) {
+            c.taps[a] = 1 + below(a ? 9 : 4);
+            c.stride[a] = 1 + below(5);
+            c.dilation[a] = 1 + below(3);
+            c.in[a] = 1 + below(a ? 70 : 12);
+            c.before[a] = below(4);
+            c.after[a] = below(4);
+        }
+        Machine m = machine_of();
+        m.dots = true;
+        check_case(&c, &m);
+    }
+    CHECK(words > 0);
 }
 
 /* out[i, j, n] = sum over k of x[i, j, k] * w[n, k], with weights as they are or the other way round, perhaps of each i; then a bias and
@@ -452,6 +485,7 @@ int main(void)
     test_windows(30, false, true);
     test_windows(40, true, true);
     test_products(75, true);
+    test_bytes(60);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
