@@ -49,9 +49,16 @@ bool te_loop_fold_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const v
 void te_loop_fold_many(TeReduce kind, DTypeId id, void *acc, const void *a, int64_t n);
 void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t *at, const void *a,
                           int64_t number, int64_t n);
-/* Behind the first row of n elements so many more: each is the one before op the row of `a` there, where op adds or multiplies; false for
- * elements it does not know. */
-bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t rows, int64_t n);
+/* Sums or products along the rows of blocks: a row has n elements, and is the one before op its own of `a`, where op adds or multiplies. The first is its
+ * own, or with `exclusive` neutral, and then each takes that of `a` before its own. Blocks lie `step` elements apart. */
+typedef struct TeScan {
+    TeOp op;
+    bool exclusive;
+    int64_t n, blocks, step;
+} TeScan;
+/* Rows from `first` to before `end` of each block, those before being there; false for elements it does not know. */
+bool te_loop_scan(const TeScan *s, DTypeId id, void *out, const void *a, int64_t first,
+                  int64_t end);
 /* out[i] = the sum over j below k of c[j * step] * rows[j * n + i], one term after the other; floats of 32 or 64 bits. */
 void te_loop_weigh(DTypeId id, void *out, const void *rows, const void *c, int64_t step, int64_t k,
                    int64_t n);

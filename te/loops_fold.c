@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16 };
+enum {
+    LANES = 16,
+    SCANS = 8, /* blocks side by side */
+};
 
 /* Into each clone, so that it is compiled for that processor. */
 #define INTO_CLONES static inline __attribute__((always_inline))
@@ -347,45 +350,86 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
                    int64_t: (uint64_t)0, \
                    default: (T)0))
 
-/* Columns side by side, which stay in registers; what is left over of a row goes with columns that are done again, or on its own. */
-#define SCAN_COLUMNS(DT, T, W, OP, NAME)                                            \
-    INTO_CLONES void scan_##NAME##_##DT(T *to, const T *a, int64_t rows, int64_t n) \
-    {                                                                               \
-        typedef WRAPS(T) Columns __attribute__((vector_size(LANES * sizeof(T))));   \
-        for (int64_t j = 0; n >= LANES && j < n; j += LANES) {                      \
-            int64_t from = j + LANES <= n ? j : n - LANES;                          \
-            Columns now, next;                                                      \
-            memcpy(&now, to + from, sizeof now);                                    \
-            for (int64_t r = 0; r < rows; r++) {                                    \
-                memcpy(&next, a + r * n + from, sizeof next);                       \
-                now = now OP next;                                                  \
-                memcpy(to + (r + 1) * n + from, &now, sizeof now);                  \
-            }                                                                       \
-        }                                                                           \
-        for (int64_t i = 0; n < LANES && i < rows * n; i++)                         \
-            to[n + i] = (T)((W)to[i] OP(W) a[i]);                                   \
+/* So many columns side by side, which stay in registers; what is left over of a row goes with columns that are done again. */
+#define SCAN_COLUMNS(DT, T, W, OP, NAME, SIDE)                                                 \
+    INTO_CLONES void columns##SIDE##_##NAME##_##DT(T *to, const T *a, int64_t rows, int64_t n) \
+    {                                                                                          \
+        typedef WRAPS(T) Columns __attribute__((vector_size(SIDE * sizeof(T))));               \
+        for (int64_t j = 0; j < n; j += SIDE) {                                                \
+            int64_t from = j + SIDE <= n ? j : n - SIDE;                                       \
+            Columns now, next;                                                                 \
+            memcpy(&now, to + from - n, sizeof now);                                           \
+            for (int64_t r = 0; r < rows; r++) {                                               \
+                memcpy(&next, a + r * n + from, sizeof next);                                  \
+                now = now OP next;                                                             \
+                memcpy(to + r * n + from, &now, sizeof now);                                   \
+            }                                                                                  \
+        }                                                                                      \
     }
-#define SCAN_ROWS(DT, T, W, least, greatest) \
-    SCAN_COLUMNS(DT, T, W, +, sums) SCAN_COLUMNS(DT, T, W, *, products)
+/* Blocks of rows of one element side by side: no sum waits for that of another block. */
+#define SCAN_BLOCKS(DT, T, W, OP, NAME)                                                     \
+    INTO_CLONES void blocks_##NAME##_##DT(const TeScan *s, T *to, const T *a, int64_t rows) \
+    {                                                                                       \
+        int64_t b = 0, step = s->step;                                                      \
+        for (; b + SCANS <= s->blocks; b += SCANS, to += SCANS * step, a += SCANS * step) { \
+            W sum[SCANS];                                                                   \
+            for (int k = 0; k < SCANS; k++)                                                 \
+                sum[k] = (W)to[k * step - 1];                                               \
+            for (int64_t i = 0; i < rows; i++)                                              \
+                _Pragma("GCC unroll 8") for (int k = 0; k < SCANS; k++) to[k * step + i] =  \
+                    (T)(sum[k] = sum[k] OP(W) a[k * step + i]);                             \
+        }                                                                                   \
+        for (; b < s->blocks; b++, to += step, a += step) {                                 \
+            W sum = (W)to[-1];                                                              \
+            for (int64_t i = 0; i < rows; i++)                                              \
+                to[i] = (T)(sum = sum OP(W) a[i]);                                          \
+        }                                                                                   \
+    }                                                                                       \
+    INTO_CLONES void few_##NAME##_##DT(T *to, const T *a, int64_t rows, int64_t n)          \
+    {                                                                                       \
+        for (int64_t i = 0; i < rows * n; i++)                                              \
+            to[i] = (T)((W)to[i - n] OP(W) a[i]);                                           \
+    }                                                                                       \
+    SCAN_COLUMNS(DT, T, W, OP, NAME, 16)                                                    \
+    SCAN_COLUMNS(DT, T, W, OP, NAME, 4)                                                     \
+    INTO_CLONES void scan_##NAME##_##DT(const TeScan *s, T *to, const T *a, int64_t rows)   \
+    {                                                                                       \
+        if (s->n == 1)                                                                      \
+            blocks_##NAME##_##DT(s, to, a, rows);                                           \
+        for (int64_t b = 0; s->n > 1 && b < s->blocks; b++, to += s->step, a += s->step)    \
+            if (s->n >= 16)                                                                 \
+                columns16_##NAME##_##DT(to, a, rows, s->n);                                 \
+            else if (s->n >= 4)                                                             \
+                columns4_##NAME##_##DT(to, a, rows, s->n);                                  \
+            else                                                                            \
+                few_##NAME##_##DT(to, a, rows, s->n);                                       \
+    }
+#define SCAN_ROWS(DT, T, W, least, greatest)                                       \
+    INTO_CLONES void start_##DT(const TeScan *s, T *to, const T *a)                \
+    {                                                                              \
+        T neutral = s->op == TE_MUL;                                               \
+        for (int64_t b = 0; b < s->blocks; b++)                                    \
+            for (int64_t j = 0; j < s->n; j++)                                     \
+                to[b * s->step + j] = s->exclusive ? neutral : a[b * s->step + j]; \
+    }                                                                              \
+    SCAN_BLOCKS(DT, T, W, +, sums) SCAN_BLOCKS(DT, T, W, *, products)
 FOLD_DTYPES(SCAN_ROWS)
 
-CLONES bool te_loop_scan(TeOp op, DTypeId id, void *out, const void *a, int64_t rows, int64_t inner)
+CLONES bool te_loop_scan(const TeScan *s, DTypeId id, void *out, const void *a, int64_t first,
+                         int64_t end)
 {
-#define SCAN(DT, T, W, least, greatest)                            \
-    case DT_##DT: {                                                \
-        const T *v = a;                                            \
-        T *to = out;                                               \
-        W sum = (W)to[0];                                          \
-        if (inner > 1)                                             \
-            op == TE_ADD ? scan_sums_##DT(to, v, rows, inner)      \
-                         : scan_products_##DT(to, v, rows, inner); \
-        else if (op == TE_ADD)                                     \
-            for (int64_t i = 0; i < rows; i++)                     \
-                to[i + 1] = (T)(sum += (W)v[i]);                   \
-        else                                                       \
-            for (int64_t i = 0; i < rows; i++)                     \
-                to[i + 1] = (T)(sum *= (W)v[i]);                   \
-        return true;                                               \
+    int64_t from = first > 1 ? first : 1, at = from * s->n, behind = s->exclusive ? s->n : 0;
+#define SCAN(DT, T, W, least, greatest)                                  \
+    case DT_##DT: {                                                      \
+        T *to = out;                                                     \
+        const T *v = a;                                                  \
+        if (first == 0)                                                  \
+            start_##DT(s, to, v);                                        \
+        if (s->op == TE_ADD)                                             \
+            scan_sums_##DT(s, to + at, v + at - behind, end - from);     \
+        else                                                             \
+            scan_products_##DT(s, to + at, v + at - behind, end - from); \
+        return true;                                                     \
     }
     if (id == DT_BOOL)
         return false;

@@ -492,70 +492,86 @@ static RelResult rel_scan(Rel *r)
     return rel_out_tensor(r, dtype, t->n, t->dims);
 }
 
-/* Row after row of `inner` elements: each is the one before and its own. */
+/* Blocks of n rows of `row.n` elements. */
 typedef struct Scan {
     Limits *limits;
     const Tensor *x;
     Tensor *out;
-    int64_t n, inner;
-    TeOp op;
-    bool exclusive;
+    DTypeId id;
+    TeScan row;
+    int64_t n;
 } Scan;
 
-/* Rows that are short, some at a time; false where it cannot, or a limit was hit. */
-static bool scan_short(const Scan *s, DTypeId id, char *to, const char *from)
+/* As many blocks as are few elements at once, and of long ones some that lie one behind the other, of each some rows at a time: sums of
+ * one row do not wait for those of another. False where it cannot, or a limit was hit. */
+static bool scan_blocks(const Scan *s)
 {
-    int64_t most = LIMIT_EVERY / s->inner;
-    size_t row = dtype_row(id)->size * (size_t)s->inner;
-    for (int64_t i = 0; i + 1 < s->n; i += most) {
-        int64_t rows = s->n - i - 1 < most ? s->n - i - 1 : most;
-        if (limit_hit(s->limits) ||
-            !te_loop_scan(s->op, id, to + (size_t)i * row, from + (size_t)i * row, rows, s->inner))
-            return false;
+    TeScan now = s->row;
+    int64_t size = (int64_t)dtype_row(s->id)->size, all = s->x->size / now.step;
+    int64_t some = LIMIT_EVERY / now.step < SIDE ? SIDE : LIMIT_EVERY / now.step;
+    for (int64_t b = 0; b < all; b += some) {
+        now.blocks = all - b < some ? all - b : some;
+        int64_t at = b * now.step * size, rows = 1 + LIMIT_EVERY / (now.n * now.blocks);
+        for (int64_t i = 0; i < s->n; i += rows)
+            if (limit_hit(s->limits) ||
+                !te_loop_scan(&now, s->id, s->out->data + at, s->x->data + at, i,
+                              s->n - i < rows ? s->n : i + rows))
+                return false;
     }
     return true;
 }
 
+/* Of elements for which there is only the operation itself, and of rows that are long. */
 static bool scan_block(const Scan *s, int64_t base)
 {
-    DTypeId id = dtype_id(s->out->dtype);
-    size_t size = dtype_row(id)->size, row = (size_t)s->inner * size;
-    char *to = s->out->data + (size_t)base * size;
-    const char *from = s->x->data + (size_t)base * size;
-    Value start = value_scalar_int(s->out->dtype, s->op == TE_MUL);
-    if (s->exclusive) {
-        te_loop_fill(size, to, &start.bits, s->inner);
+    int64_t size = (int64_t)dtype_row(s->id)->size, row = s->row.n * size, since = 0;
+    char *to = s->out->data + base * size;
+    const char *from = s->x->data + base * size;
+    Value start = value_scalar_int(s->out->dtype, s->row.op == TE_MUL);
+    if (s->row.exclusive) {
+        te_loop_fill((size_t)size, to, &start.bits, s->row.n);
     } else {
-        memcpy(to, from, row);
+        memcpy(to, from, (size_t)row);
         from += row;
     }
-    if (s->inner <= LIMIT_EVERY && scan_short(s, id, to, from))
-        return true;
-    int64_t since = 0;
     for (int64_t i = 0; i + 1 < s->n; i++)
-        for (int64_t j = 0; j < s->inner; j += LIMIT_EVERY) {
-            int64_t n = s->inner - j < LIMIT_EVERY ? s->inner - j : LIMIT_EVERY;
-            size_t at = (size_t)(i * s->inner + j) * size;
+        for (int64_t j = 0; j < s->row.n; j += LIMIT_EVERY) {
+            int64_t n = s->row.n - j < LIMIT_EVERY ? s->row.n - j : LIMIT_EVERY;
+            int64_t at = i * row + j * size;
             if ((since += n) >= LIMIT_EVERY && limit_hit(s->limits))
                 return false;
             since %= LIMIT_EVERY;
-            te_loop_binary(s->op, id, to + at + row, to + at, from + at, n);
+            te_loop_binary(s->row.op, s->id, to + at + row, to + at, from + at, n);
         }
     return true;
+}
+
+static bool scan_run(const Scan *s)
+{
+    if (s->x->size == 0 || (s->row.n <= LIMIT_EVERY && scan_blocks(s)))
+        return true;
+    bool good = !limit_hit(s->limits);
+    for (int64_t at = 0; good && at < s->x->size; at += s->row.step)
+        good = scan_block(s, at);
+    return good;
 }
 
 static bool scan_kernel(OpCall *c, bool product)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
     Tensor *same = out ? kernel_cast(c, tensor_retain(x), out->dtype) : NULL;
-    bool flat = attrs_find(c->attrs, "axis")->kind == ATTR_NONE;
-    bool exclusive = attrs_bool(c->attrs, "exclusive"), good = same != NULL;
-    int axis = flat || !x ? 0 : ops_axis(c->attrs, "axis", x->rank);
-    int64_t n = !good ? 0 : flat ? x->size : x->shape[axis];
-    int64_t inner = flat || !good ? 1 : kernel_span(x, axis + 1, x->rank);
-    Scan s = {&c->cx->limits, same, out, n, inner, product ? TE_MUL : TE_ADD, exclusive};
-    for (int64_t at = 0; good && n > 0 && at < x->size; at += n * inner)
-        good = scan_block(&s, at);
+    bool flat = attrs_find(c->attrs, "axis")->kind == ATTR_NONE, good = same != NULL;
+    if (good) {
+        int axis = flat ? 0 : ops_axis(c->attrs, "axis", x->rank);
+        int64_t n = flat ? x->size : x->shape[axis];
+        int64_t inner = flat ? 1 : kernel_span(x, axis + 1, x->rank);
+        TeScan row = {.op = product ? TE_MUL : TE_ADD,
+                      .exclusive = attrs_bool(c->attrs, "exclusive"),
+                      .n = inner,
+                      .step = n * inner};
+        Scan s = {&c->cx->limits, same, out, dtype_id(out->dtype), row, n};
+        good = scan_run(&s);
+    }
     tensor_release(x);
     tensor_release(same);
     if (good)

@@ -381,11 +381,16 @@ def unique(g, name):
 
 # ---- scans ------------------------------------------------------------------------------------------
 
+# Blocks that are scanned side by side: rows of one element, of fewer than a vector has, of as many and some more.
+BLOCKS = [((19, 8), 1), ((11, 3), 1), ((17, 1), 1), ((3, 6, 2), 1), ((3, 6, 7), 1), ((3, 6, 4), 1), ((3, 6, 18), 1), ((2, 5, 37), 1), ((3, 0, 9), 1),
+          ((8, 70), -1)]
+
+
 @entry("cumsum cumprod", ALL, ulp=(24, 12, 12))
 def scans(g, name):
     f = np.cumsum if name == "cumsum" else np.cumprod
     for i, (shape, axis) in enumerate([((7,), 0), ((7,), None), ((3, 5), 0), ((3, 5), 1), ((3, 5), -1), ((3, 5), None), ((2, 3, 4), 1), ((2, 3, 4), -1), ((0, 3), 1), ((1, 17), 1),
-                                       ((33,), 0), ((2, 0), 1), ((), None)]):
+                                       ((33,), 0), ((2, 0), 1), ((), None)] + BLOCKS + BLOCKS[2:]):
         exclusive = i % 3 == 2
         t = ["int32", "float32", "float64"][i % 3] if i % 4 == 3 else g.dtype
         # Products of large numbers are infinite in one order of folding, and not in another.
