@@ -1,5 +1,6 @@
 /* Operators that pick elements by position. */
 #include "stdlib/ops/ops.h"
+#include "te/loops.h"
 
 #include <string.h>
 
@@ -344,25 +345,10 @@ typedef struct Gather {
     size_t size;
 } Gather;
 
-static inline void gather_sized(const Gather *g, char *to, int64_t n, const int64_t *places,
-                                size_t size)
-{
-    const char *from = g->from;
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + (size_t)i * size, from + (size_t)places[i] * size, size);
-}
-
-/* Copies of a size that the compiler knows are one instruction. */
 static bool gather_some(void *data, int64_t from, int64_t n, const int64_t *places)
 {
     const Gather *g = data;
-    char *to = g->to + (size_t)from * g->size;
-    if (g->size == 4)
-        gather_sized(g, to, n, places, 4);
-    else if (g->size == 8)
-        gather_sized(g, to, n, places, 8);
-    else
-        gather_sized(g, to, n, places, g->size);
+    te_loop_gather(g->size, g->to + (size_t)from * g->size, g->from, places, NULL, NULL, n);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Looking elements up in an order: kernels, for halving a range and sorting have no form as tensor expressions. */
 #include "stdlib/ops/boxes.h"
+#include "stdlib/ops/order.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
@@ -97,45 +97,36 @@ static RelResult rel_unique(Rel *r)
     return rel_set_output(r, type_tuple(r->cx, outputs, all));
 }
 
-/* Elements in order, equal ones in theirs: a merge of neighbouring runs. The result is one of the two arrays. */
-static int64_t *order_of(Limits *l, const Tensor *x, int64_t *from, int64_t *to)
+/* The items of all elements in order; NULL when a limit was hit. */
+static Item *items_in_order(Limits *l, const Order *o, int64_t n, Item *items)
 {
-    int64_t n = x->size;
-    for (int64_t i = 0; i < n && !limit_hit_at(l, i); i++)
-        from[i] = i;
-    for (int64_t run = 1; run < n; run *= 2) {
-        for (int64_t low = 0; low < n; low += 2 * run) {
-            int64_t mid = low + run < n ? low + run : n, i = low, j = mid;
-            int64_t high = low + 2 * run < n ? low + 2 * run : n;
-            for (int64_t k = low; k < high; k++) {
-                if (limit_hit_at(l, k))
-                    return from;
-                bool left = i < mid && (j >= high || compare(x, from[i], x, from[j]) <= 0);
-                to[k] = left ? from[i++] : from[j++];
-            }
-        }
-        int64_t *t = from;
-        from = to;
-        to = t;
+    uint64_t keys[SHORT_ROW];
+    for (int64_t i = 0; i < n; i += SHORT_ROW) {
+        int64_t some = n - i < SHORT_ROW ? n - i : SHORT_ROW;
+        if (limit_hit_at(l, i))
+            return NULL;
+        order_keys(o, i, some, keys);
+        for (int64_t k = 0; k < some; k++)
+            items[i + k] = (Item){keys[k], i + k};
     }
-    return from;
+    return order_sort(l, items, items + n, n, o->bits);
 }
 
 /* Different elements in order get numbers; without `sorted` the numbers follow where each comes first. `first[k]` is the place of the
  * first element of number k, `number[i]` of element i. How many. */
-static int64_t number_elements(Limits *l, const Tensor *x, const int64_t *order, bool sorted,
-                               int64_t *first, int64_t *number)
+static int64_t number_elements(Limits *l, const Item *order, int64_t all, bool sorted,
+                               int32_t *first, int32_t *number)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
-        if (i == 0 || compare(x, order[i - 1], x, order[i]))
-            first[n++] = order[i];
-        number[order[i]] = sorted ? n - 1 : first[n - 1];
+    int32_t n = 0;
+    for (int64_t i = 0; i < all && !limit_hit_at(l, i); i++) {
+        if (i == 0 || order[i - 1].key != order[i].key)
+            first[n++] = (int32_t)order[i].at;
+        number[order[i].at] = sorted ? n - 1 : first[n - 1];
     }
     if (sorted)
         return n;
     n = 0;
-    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
+    for (int32_t i = 0; i < all && !limit_hit_at(l, i); i++) {
         bool fresh = number[i] == i;
         if (fresh)
             first[n] = i;
@@ -144,41 +135,42 @@ static int64_t number_elements(Limits *l, const Tensor *x, const int64_t *order,
     return n;
 }
 
-static void set_unique(Limits *l, const Tensor *x, int64_t n, const int64_t *first,
-                       const int64_t *number, Tensor *const out[5])
+static void set_unique(Limits *l, const Tensor *x, int64_t n, Tensor *const out[5])
 {
     size_t size = dtype_size(x->dtype);
-    for (int64_t k = 0; k < n && !limit_hit_at(l, k); k++) {
+    const int32_t *first = ints(out[1]), *number = ints(out[2]);
+    for (int64_t k = 0; k < n && !limit_hit_at(l, k); k++)
         memcpy(out[0]->data + (size_t)k * size, x->data + (size_t)first[k] * size, size);
-        ints(out[1])[k] = (int32_t)first[k];
-    }
-    for (int64_t i = 0; i < x->size && !limit_hit_at(l, i); i++) {
-        ints(out[2])[i] = (int32_t)number[i];
-        if (out[4])
-            ints(out[4])[number[i]]++;
-    }
+    for (int64_t i = 0; out[4] && i < x->size && !limit_hit_at(l, i); i++)
+        ints(out[4])[number[i]]++;
     ints(out[3])[0] = (int32_t)n;
+}
+
+static bool unique_run(OpCall *c, Tensor *x, Tensor *const out[5])
+{
+    Limits *l = &c->cx->limits;
+    Order o;
+    bool good = order_begin(&o, c, x, true);
+    Tensor *room = good ? tensor_new(l, int64_dtype, 2, (int64_t[]){2 * (x->size + 1), 2}) : NULL;
+    const Item *items = room ? items_in_order(l, &o, x->size, (Item *)(void *)room->data) : NULL;
+    if (items)
+        set_unique(l, x,
+                   number_elements(l, items, x->size, attrs_bool(c->attrs, "sorted"), ints(out[1]),
+                                   ints(out[2])),
+                   out);
+    order_end(&o);
+    tensor_release(room);
+    return items != NULL;
 }
 
 static bool kernel_unique(OpCall *c)
 {
-    Tensor *x = kernel_arg(c, 0), *wide = x ? kernel_arg_as(c, 0, wide_of(x->dtype)) : NULL;
-    int64_t n = x ? x->size : 0;
-    Tensor *work = wide ? tensor_new(&c->cx->limits, int64_dtype, 2, (int64_t[]){3, n + 1}) : NULL;
-    Tensor *out[5] = {NULL};
-    bool good = work != NULL;
+    Tensor *x = kernel_arg(c, 0), *out[5] = {NULL};
+    bool good = x != NULL;
     for (uint32_t i = 0; good && i < c->type->n; i++)
         good = (out[i] = kernel_out(c, i)) != NULL;
-    if (good) {
-        Limits *l = &c->cx->limits;
-        int64_t *a = longs(work), *b = a + n + 1, *number = b + n + 1;
-        int64_t *order = order_of(l, wide, a, b);
-        int64_t *first = order == a ? b : a;
-        int64_t found =
-            number_elements(l, wide, order, attrs_bool(c->attrs, "sorted"), first, number);
-        set_unique(l, x, found, first, number, out);
-    }
-    kernel_release(3, (Tensor *[]){x, wide, work});
+    good = good && unique_run(c, x, out);
+    tensor_release(x);
     if (good)
         return kernel_set_tuple(c, c->type->n, out);
     kernel_release(5, out);

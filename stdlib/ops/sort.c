@@ -1,11 +1,10 @@
 /* Sorting, and scans along an axis. They have no form as tensor expressions. */
-#include "stdlib/ops/ops.h"
-#include "base/memory.h"
+#include "stdlib/ops/order.h"
 
+#include "base/memory.h"
 #include "base/number.h"
 #include "te/loops.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,78 +64,23 @@ static RelResult rel_topk(Rel *r)
     return REL_FAILED;
 }
 
-/* One element as the sort sees it: a key that orders as an unsigned number, and its place. */
-typedef struct Item {
-    uint64_t key;
-    int64_t at;
-} Item;
-
 typedef struct Sort {
     Limits *limits;
     Tensor *x, *values, *indices; /* of the results one may be NULL */
-    Tensor *wide; /* x as float32 or float64, or as int64 or uint64 */
-    int axis, bits; /* of a key */
+    Order order;
+    int axis;
     int64_t k, n, stride; /* of what is kept of a row, and of the row */
-    bool ascend;
     uint64_t *keys; /* of some rows, one behind the other */
     Item *items; /* room for two rows */
 } Sort;
 
 enum {
-    DIGIT = 8,
-    DIGITS = 1 << DIGIT,
-    SHORT_ROW = 128, /* up to which to count what is less is fastest */
-    SIDE = 16, /* neighbours that are looked at at once */
+    VERY_SHORT = 32, /* rows whose places are found at once, however few are kept */
     FEW = 8, /* that are kept of a short row one by one */
     ROWS_LEAST = 16, /* that are read at once, where their elements lie apart, and at most */
     ROWS_MOST = 64,
     PARTS_LEAST = SIDE,
 };
-
-/* The order of floats as an order of unsigned numbers: both zeros alike, NaN behind everything. */
-CLONES static void keys_of_floats(const float *x, int64_t n, uint32_t flip, uint64_t *keys)
-{
-    TE_EACH
-    {
-        float v = x[i] + 0.0f;
-        uint32_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        uint32_t key = bits ^ (0x80000000U | (0U - (bits >> 31))) ^ flip;
-        keys[i] = v != v ? UINT32_MAX : key;
-    }
-}
-
-CLONES static void keys_of_doubles(const double *x, int64_t n, uint64_t flip, uint64_t *keys)
-{
-    TE_EACH
-    {
-        double v = x[i] + 0.0;
-        uint64_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        uint64_t key = bits ^ ((uint64_t)1 << 63 | (0U - (bits >> 63))) ^ flip;
-        keys[i] = v != v ? UINT64_MAX : key;
-    }
-}
-
-CLONES static void keys_of_ints(const uint64_t *x, int64_t n, uint64_t all, uint64_t flip,
-                                uint64_t *keys)
-{
-    TE_EACH keys[i] = (x[i] & all) ^ flip;
-}
-
-/* The keys of n elements side by side. */
-static void keys_of(const Sort *s, int64_t base, int64_t n, uint64_t *keys)
-{
-    DType d = s->x->dtype;
-    uint64_t top = (uint64_t)1 << (s->bits - 1), all = top | (top - 1), flip = s->ascend ? 0 : all;
-    const void *x = s->wide->data + (size_t)base * dtype_size(s->wide->dtype);
-    if (!dtype_is_float(d))
-        keys_of_ints(x, n, all, flip ^ (dtype_is_signed(d) ? top : 0), keys);
-    else if (s->bits == 64)
-        keys_of_doubles(x, n, flip, keys);
-    else
-        keys_of_floats(x, n, (uint32_t)flip, keys);
-}
 
 /* The keys of so many rows that lie one behind the other, or whose first elements lie side by side. */
 static bool keys_of_rows(const Sort *s, int64_t base, int64_t rows)
@@ -145,83 +89,17 @@ static bool keys_of_rows(const Sort *s, int64_t base, int64_t rows)
     for (int64_t i = 0; i < all; i += LIMIT_EVERY) {
         if (limit_hit(s->limits))
             return false;
-        keys_of(s, base + i, all - i < LIMIT_EVERY ? all - i : LIMIT_EVERY, s->keys + i);
+        order_keys(&s->order, base + i, all - i < LIMIT_EVERY ? all - i : LIMIT_EVERY, s->keys + i);
     }
     for (int64_t i = 0; s->stride > 1 && i < s->n; i++) {
         uint64_t side[ROWS_MOST];
         if (limit_hit_at(s->limits, i))
             return false;
-        keys_of(s, base + i * s->stride, rows, side);
+        order_keys(&s->order, base + i * s->stride, rows, side);
         for (int64_t r = 0; r < rows; r++)
             s->keys[r * s->n + i] = side[r];
     }
     return true;
-}
-
-typedef uint64_t Lanes __attribute__((vector_size(64)));
-
-/* How many keys are less than each; n is a multiple of SIDE. */
-CLONES static void count_less(const uint64_t *keys, int64_t n, uint64_t *less)
-{
-    for (int64_t i = 0; i < n; i += SIDE) {
-        Lanes of[2], sum[2] = {{0}};
-        memcpy(of, keys + i, sizeof of);
-        for (int64_t k = 0; k < n; k++) {
-            sum[0] -= (Lanes)(keys[k] < of[0]);
-            sum[1] -= (Lanes)(keys[k] < of[1]);
-        }
-        memcpy(less + i, sum, sizeof sum);
-    }
-}
-
-/* Each item goes behind those that are less, and behind equal ones that were in front of it. */
-static Item *count_sort(const Item *from, Item *to, int64_t n)
-{
-    uint64_t keys[SHORT_ROW], less[SHORT_ROW];
-    uint8_t equal[SHORT_ROW] = {0};
-    int64_t whole = (n + SIDE - 1) / SIDE * SIDE; /* vectors */
-    for (int64_t i = 0; i < whole; i++)
-        keys[i] = i < n ? from[i].key : UINT64_MAX;
-    count_less(keys, whole, less);
-    for (int64_t i = 0; i < n; i++)
-        to[less[i] + equal[less[i]]++] = from[i];
-    return to;
-}
-
-/* By one digit after the other, the lowest first; what is equal keeps its order. Digits that all keys share are
- * left out. NULL when a limit was hit. */
-static Item *radix_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
-{
-    for (int shift = 0; shift < bits; shift += DIGIT) {
-        int64_t next[DIGITS] = {0}, at = 0;
-        for (int64_t i = 0; i < n; i++) {
-            if (limit_hit_at(l, i))
-                return NULL;
-            next[from[i].key >> shift & (DIGITS - 1)]++;
-        }
-        if (next[from[0].key >> shift & (DIGITS - 1)] == n)
-            continue;
-        for (int d = 0; d < DIGITS; d++) {
-            int64_t many = next[d];
-            next[d] = at;
-            at += many;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (limit_hit_at(l, i))
-                return NULL;
-            to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-        }
-        Item *t = from;
-        from = to;
-        to = t;
-    }
-    return from;
-}
-
-/* The result is one of the two arrays; NULL when a limit was hit. */
-static Item *sorted(const Sort *s, Item *from, Item *to, int64_t n)
-{
-    return n <= SHORT_ROW ? count_sort(from, to, n) : radix_sort(s->limits, from, to, n, s->bits);
 }
 
 /* ---- the least of many --------------------------------------------------------------------------- */
@@ -242,6 +120,17 @@ CLONES static void fold_parts(const uint64_t *keys, int64_t n, uint64_t *least, 
         least[j] = keys[whole + j] < least[j] ? keys[whole + j] : least[j];
 }
 
+/* The k-th of them: the greatest that fewer than k are less than. */
+static uint64_t bound_of_few(const Sort *s, const uint64_t *keys, int64_t n)
+{
+    uint32_t less[SHORT_ROW];
+    uint64_t bound = 0;
+    order_less(keys, n, s->order.bits, less);
+    for (int64_t i = 0; i < n; i++)
+        bound = less[i] < s->k && keys[i] > bound ? keys[i] : bound;
+    return bound;
+}
+
 /* A number that k keys at least do not exceed, and few more: of the least in each of some parts the k-th. */
 static bool bound_of(const Sort *s, const uint64_t *keys, uint64_t *bound)
 {
@@ -256,9 +145,13 @@ static bool bound_of(const Sort *s, const uint64_t *keys, uint64_t *bound)
             return false;
         fold_parts(keys + i, n - i < step ? n - i : step, least, parts);
     }
+    if (parts <= SHORT_ROW) {
+        *bound = bound_of_few(s, least, parts);
+        return true;
+    }
     for (int64_t i = 0; i < parts; i++)
         s->items[i] = (Item){least[i], i};
-    const Item *order = sorted(s, s->items, s->items + parts, parts);
+    const Item *order = order_sort(s->limits, s->items, s->items + parts, parts, s->order.bits);
     if (order)
         *bound = order[s->k - 1].key;
     return order != NULL;
@@ -325,57 +218,201 @@ static Item *in_order(const Sort *s, const uint64_t *keys)
         return kept_few(s, keys);
     if (n >= 4 * PARTS_LEAST && s->k <= n / 8) {
         m = bound_of(s, keys, &bound) ? take_within(s, keys, bound) : -1;
-        return m < 0 ? NULL : sorted(s, s->items, s->items + n, m);
+        return m < 0 ? NULL : order_sort(s->limits, s->items, s->items + n, m, s->order.bits);
     }
     for (; m < n; m++)
         s->items[m] = (Item){keys[m], m};
-    return sorted(s, s->items, s->items + n, n);
+    return order_sort(s->limits, s->items, s->items + n, n, s->order.bits);
 }
 
-static void copy_element(char *to, const char *from, size_t size)
+/* A short row's places in order. */
+static void places_in_order(const Sort *s, const uint64_t *keys, Item *items)
 {
-    if (size == 4)
-        memcpy(to, from, 4);
-    else
-        memcpy(to, from, size);
+    uint32_t places[SHORT_ROW];
+    order_places(keys, s->n, s->order.bits, places);
+    for (int64_t i = 0; i < s->n; i++)
+        items[places[i]].at = i;
 }
 
-static bool sort_row(const Sort *s, const uint64_t *keys, int64_t base, int64_t to)
+static inline void put_values(const Sort *s, const Item *items, int64_t from, int64_t to, int64_t k,
+                              size_t size)
+{
+    const char *x = s->x->data + (size_t)from * size;
+    char *out = s->values->data + (size_t)to * size;
+    for (int64_t i = 0; i < k; i++)
+        memcpy(out + (size_t)(i * s->stride) * size, x + (size_t)(items[i].at * s->stride) * size,
+               size);
+}
+
+/* Copies of a size that the compiler knows are one instruction. */
+static void put(const Sort *s, const Item *items, int64_t from, int64_t to, int64_t k)
 {
     size_t size = dtype_size(s->x->dtype);
-    const Item *items = in_order(s, keys);
     DTypeId id = s->indices ? dtype_id(s->indices->dtype) : DT_INT64;
-    for (int64_t i = 0; items && i < s->k; i++) {
-        if (limit_hit_at(s->limits, i))
-            return false;
-        int64_t from = base + items[i].at * s->stride, at = to + i * s->stride;
-        if (s->values)
-            copy_element(s->values->data + (size_t)at * size, s->x->data + (size_t)from * size,
-                         size);
-        if (s->indices && id == DT_INT32)
+    if (s->values && size == 4)
+        put_values(s, items, from, to, k, 4);
+    else if (s->values && size == 8)
+        put_values(s, items, from, to, k, 8);
+    else if (s->values)
+        put_values(s, items, from, to, k, size);
+    for (int64_t i = 0; s->indices && i < k; i++) {
+        int64_t at = to + i * s->stride;
+        if (id == DT_INT32)
             ((int32_t *)(void *)s->indices->data)[at] = (int32_t)items[i].at;
-        else if (s->indices && id == DT_INT64)
+        else if (id == DT_INT64)
             ((int64_t *)(void *)s->indices->data)[at] = items[i].at;
-        else if (s->indices)
+        else
             te_loop_cast(id, DT_INT64, s->indices->data + (size_t)at * dtype_row(id)->size,
                          &items[i].at, 1);
+    }
+}
+
+static bool sort_row(const Sort *s, const uint64_t *keys, int64_t from, int64_t to)
+{
+    if (s->n <= VERY_SHORT || (s->n <= SHORT_ROW && s->k > FEW)) {
+        places_in_order(s, keys, s->items);
+        put(s, s->items, from, to, s->k);
+        return true;
+    }
+    const Item *items = limit_hit(s->limits) ? NULL : in_order(s, keys);
+    for (int64_t i = 0; items && i < s->k; i += LIMIT_EVERY) {
+        if (limit_hit(s->limits))
+            return false;
+        put(s, items + i, from, to + i * s->stride,
+            s->k - i < LIMIT_EVERY ? s->k - i : LIMIT_EVERY);
     }
     return items != NULL;
 }
 
-static Tensor *widened(OpCall *c, Tensor *x)
+/* ---- rows side by side --------------------------------------------------------------------------- */
+
+/* Elements of one row each, and as many numbers of their places. */
+typedef uint64_t Lanes __attribute__((vector_size(SIDE / 2 * sizeof(uint64_t))));
+
+enum {
+    HALF = SIDE / 2,
+    AHEAD = 32, /* elements of each row that are read at once */
+};
+
+/* Where each element of its row goes, behind what is less and behind equal ones in front of it. */
+CLONES static void places_beside(const uint64_t *keys, int64_t n, uint64_t *places)
 {
-    DTypeId to = dtype_is_float(x->dtype)    ? x->dtype.bits == 64 ? DT_FLOAT64 : DT_FLOAT32
-                 : dtype_is_signed(x->dtype) ? DT_INT64
-                                             : DT_UINT64;
-    tensor_retain(x);
-    return dtype_id(x->dtype) == to ? x : kernel_cast(c, x, dtype_of(to));
+    for (int64_t i = 0; i < n * 2; i++) {
+        Lanes of, other, sum = {0};
+        memcpy(&of, keys + i * HALF, sizeof of);
+        for (int64_t k = i % 2; k < i; k += 2) {
+            memcpy(&other, keys + k * HALF, sizeof other);
+            sum -= (Lanes)(other <= of);
+        }
+        for (int64_t k = i + 2; k < n * 2; k += 2) {
+            memcpy(&other, keys + k * HALF, sizeof other);
+            sum -= (Lanes)(other < of);
+        }
+        memcpy(places + i * HALF, &sum, sizeof sum);
+    }
 }
+
+typedef struct Kept {
+    Lanes key[FEW][2], at[FEW][2]; /* in order */
+    int64_t k;
+} Kept;
+
+/* Element `number` of each row goes to its place among the first k, behind what is equal. */
+static inline __attribute__((always_inline)) void keep_one(Kept *s, const Lanes *with,
+                                                           int64_t number, int h)
+{
+    Lanes key = *with;
+    int64_t last = number < s->k ? number : s->k - 1;
+    Lanes fits = number < s->k ? ~(Lanes){0} : (Lanes)(key < s->key[last][h]);
+    Lanes at = (Lanes){0} + (uint64_t)number;
+    for (int64_t j = last; j > 0; j--) {
+        Lanes before = fits & (Lanes)(key < s->key[j - 1][h]), here = fits & ~before;
+        s->key[j][h] = (s->key[j - 1][h] & before) | (key & here) | (s->key[j][h] & ~fits);
+        s->at[j][h] = (s->at[j - 1][h] & before) | (at & here) | (s->at[j][h] & ~fits);
+        fits = before;
+    }
+    s->key[0][h] = (key & fits) | (s->key[0][h] & ~fits);
+    s->at[0][h] = (at & fits) | (s->at[0][h] & ~fits);
+}
+
+/* Written so that it becomes a few instructions. */
+static inline __attribute__((always_inline)) bool any_of(const Lanes *v)
+{
+    typedef uint64_t Pair __attribute__((vector_size(2 * sizeof(uint64_t))));
+    Pair p[HALF / 2];
+    memcpy(p, v, sizeof p);
+    p[0] = (p[0] | p[1]) | (p[2] | p[3]);
+    return p[0][0] | p[0][1];
+}
+
+CLONES static void keep_beside(Kept *s, const uint64_t *keys, int64_t number, int64_t n)
+{
+    for (int h = 0; h < 2; h++)
+        for (int64_t i = 0; i < n; i++) {
+            Lanes key, less;
+            memcpy(&key, keys + i * SIDE + h * HALF, sizeof key);
+            less = (Lanes)(key < s->key[s->k - 1][h]);
+            if (number + i < s->k || any_of(&less))
+                keep_one(s, &key, number + i, h);
+        }
+}
+
+/* The keys of n elements of each row, from number i on. */
+static void keys_beside(const Sort *s, int64_t base, int64_t rows, int64_t i, int64_t n,
+                        uint64_t *keys)
+{
+    uint64_t row[SIDE * SIDE];
+    for (int64_t k = 0; s->stride > 1 && k < n; k++)
+        order_keys(&s->order, base + (i + k) * s->stride, rows, keys + k * SIDE);
+    if (s->stride == 1)
+        order_keys(&s->order, base, rows * n, row);
+    for (int64_t r = 0; s->stride == 1 && r < rows; r++)
+        for (int64_t k = 0; k < n; k++)
+            keys[k * SIDE + r] = row[r * n + k];
+}
+
+/* Few elements of rows, or rows of few elements, SIDE rows at most. */
+static bool sort_beside(const Sort *s, int64_t base, int64_t to, int64_t rows)
+{
+    int64_t from_step = s->stride > 1 ? 1 : s->n, to_step = s->stride > 1 ? 1 : s->k;
+    uint64_t keys[AHEAD * SIDE] = {0}, places[SIDE * SIDE];
+    bool whole = s->n <= SIDE;
+    Kept kept = {.k = s->k};
+    if (whole) {
+        keys_beside(s, base, rows, 0, s->n, keys);
+        places_beside(keys, s->n, places);
+    }
+    for (int64_t i = 0; !whole && i < s->n; i += AHEAD) {
+        int64_t n = s->n - i < AHEAD ? s->n - i : AHEAD;
+        if (limit_hit_at(s->limits, i))
+            return false;
+        keys_beside(s, base, rows, i, n, keys);
+        keep_beside(&kept, keys, i, n);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        Item items[SIDE];
+        for (int64_t i = 0; whole && i < s->n; i++)
+            items[places[i * SIDE + r]].at = i;
+        for (int64_t i = 0; !whole && i < s->k; i++)
+            items[i].at = (int64_t)kept.at[i][r / HALF][r % HALF];
+        put(s, items, base + r * from_step, to + r * to_step, s->k);
+    }
+    return true;
+}
+
+static bool goes_beside(const Sort *s)
+{
+    return s->n <= SIDE || (s->stride > 1 && s->k <= FEW);
+}
+
+/* ---- all rows ------------------------------------------------------------------------------------ */
 
 /* As many rows as are few elements; where these lie apart some at least, unless they are long. */
 static int64_t rows_at_once(const Sort *s)
 {
     int64_t rows = LIMIT_EVERY / (s->n + 1), least = s->stride == 1 ? 1 : ROWS_LEAST;
+    if (goes_beside(s))
+        return SIDE;
     if (s->n > LIMIT_EVERY)
         return 1;
     return rows < least ? least : rows > ROWS_MOST ? ROWS_MOST : rows;
@@ -383,11 +420,12 @@ static int64_t rows_at_once(const Sort *s)
 
 static bool sort_some(const Sort *s, int64_t base, int64_t to, int64_t rows)
 {
+    if (goes_beside(s))
+        return sort_beside(s, base, to, rows);
     bool apart = s->stride > 1, good = keys_of_rows(s, base, rows);
     int64_t from_step = apart ? 1 : s->n, to_step = apart ? 1 : s->k;
     for (int64_t r = 0; r < rows && good; r++)
-        good = !limit_hit(s->limits) &&
-               sort_row(s, s->keys + r * s->n, base + r * from_step, to + r * to_step);
+        good = sort_row(s, s->keys + r * s->n, base + r * from_step, to + r * to_step);
     return good;
 }
 
@@ -396,11 +434,12 @@ static bool sort_rows(const Sort *s, int64_t outer, int64_t most)
     int64_t n = s->n, inner = s->stride;
     bool good = true;
     for (int64_t i = 0; inner == 1 && i < outer && good; i += most)
-        good = sort_some(s, i * n, i * s->k, outer - i < most ? outer - i : most);
+        good = !limit_hit(s->limits) &&
+               sort_some(s, i * n, i * s->k, outer - i < most ? outer - i : most);
     for (int64_t i = 0; inner > 1 && i < outer && good; i++)
         for (int64_t j = 0; j < inner && good; j += most)
-            good = sort_some(s, i * n * inner + j, i * s->k * inner + j,
-                             inner - j < most ? inner - j : most);
+            good = !limit_hit(s->limits) && sort_some(s, i * n * inner + j, i * s->k * inner + j,
+                                                      inner - j < most ? inner - j : most);
     return good;
 }
 
@@ -415,14 +454,14 @@ static bool sort_run(OpCall *c, Sort *s)
         !limit_charge(&c->cx->limits, bytes))
         return false;
     s->items = memory_alloc(bytes);
-    s->wide = widened(c, s->x);
-    bool good = s->wide && (s->items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
+    bool good = order_begin(&s->order, c, s->x, attrs_bool(c->attrs, "is_ascend")) &&
+                (s->items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
     if (good) {
         s->keys = (uint64_t *)(void *)(s->items + 2 * (s->n + 1));
         good = sort_rows(s, outer, rows);
     }
     free(s->items);
-    tensor_release(s->wide);
+    order_end(&s->order);
     limit_release(&c->cx->limits, bytes);
     return good;
 }
@@ -436,11 +475,7 @@ static bool sort_kernel(OpCall *c, bool values, bool indices)
               .x = x,
               .values = values ? kernel_out(c, 0) : NULL,
               .indices = indices ? kernel_out(c, values ? 1 : 0) : NULL,
-              .axis = ops_axis(c->attrs, "axis", x->rank),
-              .ascend = attrs_bool(c->attrs, "is_ascend")};
-    s.bits = dtype_is_float(x->dtype) && x->dtype.bits < 32 ? 32
-             : x->dtype.bits < 8                            ? 8
-                                                            : x->dtype.bits;
+              .axis = ops_axis(c->attrs, "axis", x->rank)};
     bool good = (!values || s.values) && (!indices || s.indices);
     if (good) {
         s.k = (values ? s.values : s.indices)->shape[s.axis];

@@ -296,7 +296,7 @@ def argsorted(x, axis, ascending):
     return np.argsort(v if ascending else -v, axis, kind="stable")
 
 
-LONG_SORTS = [((3, 300), 1), ((300, 2), 0), ((1000,), 0)]
+LONG_SORTS = [((37, 8), 1), ((3, 9, 19), 1), ((35, 16), 1), ((33, 17), 1), ((3, 300), 1), ((300, 2), 0), ((1000,), 0)]
 
 
 def with_ties(g, shape):
@@ -324,7 +324,8 @@ def topk_of(x, k, axis, up, kind, t):
 
 
 TOPK = [((7,), 3, 0), ((7,), 7, -1), ((7,), 0, 0), ((3, 5), 2, 0), ((3, 5), 2, 1), ((3, 5), 1, -1), ((2, 3, 4), 2, 1), ((2, 3, 4), 1, -3), ((2, 40), 11, 1), ((130,), 100, 0),
-        ((1,), 1, 0), ((4, 4), 3, -2), ((1000,), 5, 0), ((3, 200), 32, 1), ((200, 3), 1, 0), ((400,), 33, 0), ((2, 130), 7, 1), ((3, 150), 9, 1), ((999,), 32, 0)]
+        ((1,), 1, 0), ((4, 4), 3, -2), ((1000,), 5, 0), ((3, 200), 32, 1), ((200, 3), 1, 0), ((400,), 33, 0), ((2, 130), 7, 1), ((3, 150), 9, 1), ((999,), 32, 0),
+        ((37, 8), 8, 1), ((37, 9), 5, 1), ((16, 19), 16, 0), ((40, 37), 3, 0), ((2, 50, 21), 8, 1), ((70, 17), 1, 0), ((2, 33, 3), 5, 1), ((50, 18), 9, 0), ((35, 33), 4, 1)]
 
 
 @entry("topk", ALL)
@@ -337,6 +338,8 @@ def topk(g, name):
         if is_float(x.dtype):
             x[g.rng.random(x.shape) < [[0.1], [0.5], [0.95], [1]]] = np.nan
         yield Case(f'topk({{}}, k=12, axis=1, ret_type="indices", is_ascend={up}, dtype="int32")', [x], lambda: topk_of(x, 12, 1, up, "indices", "int32"))
+        y = np.ascontiguousarray(x.T)
+        yield Case(f'topk({{}}, k=7, axis=0, ret_type="indices", is_ascend={up}, dtype="int32")', [y], lambda: topk_of(y, 7, 0, up, "indices", "int32"))
 
 
 @entry("dyn.topk", ALL)
