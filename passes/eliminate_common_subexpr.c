@@ -3,8 +3,11 @@
  *     %0 = exp(%x); %1 = exp(%x); add(%0, %1)      =>      %0 = exp(%x); add(%0, %0)
  *
  * Equal are calls of one operator with equal attributes and the same arguments, in order; scalar constants count as the same when
- * their values are. Stateful operators, calls of functions and what is inside primitive functions stay. */
+ * their values are. Stateful operators, calls of functions and what is inside primitive functions stay. What may fail is merged where one
+ * of both is computed whenever the other is: of two branches neither says that there is no error in the block around them. */
+#include "passes/facts.h"
 #include "passes/pass.h"
+#include "passes/scope.h"
 #include "passes/types.h"
 
 #include "ir/equal.h"
@@ -12,12 +15,18 @@
 
 typedef struct Known {
     Expr *e;
+    const Expr *old; /* the outermost of those that it stands for */
     struct Known *next;
 } Known;
 
 typedef struct Cse {
     PassRun *run;
     PtrMap known; /* key_of -> Known: what was met with it */
+    Totality total;
+    Expr *body;
+    Scopes scopes; /* of the body */
+    bool asked; /* for these */
+    bool placed; /* they were found */
 } Cse;
 
 static bool is_scalar(const Expr *e)
@@ -86,11 +95,36 @@ static const void *key_of(const Expr *e)
     return (const void *)(uintptr_t)(hash | 1);
 }
 
-enum { RULE_MERGED, RULE_STATEFUL };
+static Block *block_of(const Cse *cse, const Expr *e)
+{
+    const ScopeNode *node = scopes_node(&cse->scopes, e);
+    return node ? node->block : NULL;
+}
+
+/* Whether the node may be computed in the block that both have in common. */
+static bool may_merge(Cse *cse, Known *k, const Expr *old)
+{
+    if (old->kind == EXPR_TUPLE_GET || total_of(&cse->total, old))
+        return true;
+    if (!cse->asked)
+        cse->placed = scopes_init(&cse->scopes, cse->run->cx, cse->body);
+    cse->asked = true;
+    Block *first = cse->placed ? block_of(cse, k->old) : NULL, *other = block_of(cse, old);
+    if (!first || !other)
+        return false;
+    if (block_encloses(other, first))
+        k->old = old;
+    return k->old == old || block_encloses(first, other);
+}
+
+enum { RULE_MERGED, RULE_STATEFUL, RULE_APART };
 
 static const PassRule rules[] = {
     [RULE_MERGED] = {"merged", "{at} is computed already: {with} stands for it"},
     [RULE_STATEFUL] = {"stateful", "{at} stays: each call of it may give something else"},
+    [RULE_APART] =
+        {"apart",
+         "{at} stays beside {with}: it may fail, and neither is computed whenever the other is"},
     {0},
 };
 
@@ -106,15 +140,18 @@ static Expr *merge(Rewriter *rw, const Expr *old, Expr *now)
         (!op || (op->flags & OP_STATEFUL) || expr_as_call(now)->args.n == 0))
         return now;
     void **first = ptrmap_slot(&cse->known, key_of(now));
-    for (const Known *k = first ? *first : NULL; k; k = k->next)
-        if (same(k->e, now)) {
-            pass_decides(cse->run,
-                         (PassEvent){.rule = &rules[RULE_MERGED], .at = old, .with = k->e});
+    for (Known *k = first ? *first : NULL; k; k = k->next) {
+        if (!same(k->e, now))
+            continue;
+        bool merges = may_merge(cse, k, old);
+        unsigned rule = merges ? RULE_MERGED : RULE_APART;
+        pass_decides(cse->run, (PassEvent){.rule = &rules[rule], .at = old, .with = k->e});
+        if (merges)
             return k->e;
-        }
+    }
     Known *known = first ? arena_new(&cse->run->scratch, Known) : NULL;
     if (known) {
-        *known = (Known){now, *first};
+        *known = (Known){now, old, *first};
         *first = known;
     }
     return now;
@@ -130,13 +167,16 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 
 static Function *eliminate(PassRun *run, const Def *def)
 {
-    Cse cse = {.run = run};
+    Cse cse = {.run = run, .total = {.cx = run->cx}, .body = def->fn->body};
     Rewriter rw;
     pass_rewriter_init(&rw, run, merge, &cse);
     rw.enter = enter_node;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&cse.known);
+    totality_deinit(&cse.total);
+    if (cse.asked)
+        scopes_deinit(&cse.scopes);
     return expr_as_function(now);
 }
 
