@@ -134,8 +134,10 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
         return value_none();
     }
     Tally *tally = code->n_vars == 0 ? code->tally : NULL;
-    if (!closure && tally_add(in, tally, code))
+    if (!closure && tally_add(in, tally, code)) {
+        values_retain(n, args);
         return tally_call(in, tally, n, args, span);
+    }
     uint64_t deepest = in->cx->limits.depth_most;
     in->stack.depth_most = deepest > 0 ? deepest : UINT64_MAX;
     eval_ask_soon(in);

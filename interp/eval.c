@@ -391,7 +391,7 @@ INLINE const Step *step_return_scalar(Interp *in, Frame *f, const Step *s)
 static Value call_outside(Interp *in, const Step *s, const Tally *tally)
 {
     uint32_t n = tally ? s->n : s->n + 1;
-    Value few[8], *args = n <= 8 ? few : memory_zeroed(n, sizeof *args);
+    Value few[8] = {0}, *args = n <= 8 ? few : memory_zeroed(n, sizeof *args);
     if (!args) {
         limit_reach(&in->cx->limits, LIMIT_MEMORY);
         return value_none();
@@ -400,8 +400,8 @@ static Value call_outside(Interp *in, const Step *s, const Tally *tally)
         args[i] = operand_take(in->frame, s->args[i]);
     Value v = tally ? tally_call(in, tally, n, args, s->span)
                     : foreign_call(in, args[s->n], s->n, args, s->span);
-    for (uint32_t i = 0; i < n; i++)
-        value_release(args[i]);
+    if (!tally)
+        values_release(n, args);
     if (args != few)
         free(args);
     return v;

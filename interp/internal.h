@@ -433,7 +433,7 @@ Tally *tally_at(Interp *in, const Step *s, const Code *code);
 void tally_work(Interp *in, uint64_t work);
 /* A count was reached: whether the tier takes this call. */
 bool tally_takes(Interp *in, Tally *t);
-/* Its result; the arguments are lent. */
+/* Its result; the arguments are taken. */
 Value tally_call(Interp *in, const Tally *t, uint32_t n, const Value *args, Span span);
 
 /* Counts a call of the code; whether the tier takes it. */

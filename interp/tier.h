@@ -23,7 +23,7 @@ typedef struct Tier {
     /* Calls go to this code from now on. When it was made for other definitions than there are in `hot->env`, it is made again. NULL,
      * and then it is gone, when it cannot be made or after a diagnostic. */
     void *(*take)(void *data, const HotDef *hot, void *code);
-    /* Arguments are lent; VALUE_NONE after a diagnostic. */
+    /* Arguments are taken; VALUE_NONE after a diagnostic. */
     Value (*call)(void *data, void *code, uint32_t n, const Value *args, Span span);
     void (*drop)(void *data, void *code);
     void *data;

@@ -355,13 +355,10 @@ Ssa gen_interrupted(Gen *g, Ssa state)
 
 /* ---- between C and generated code -------------------------------------------------------------------------- */
 
-Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i)
+Ssa gen_argument(Gen *g, Repr r, Ssa values, uint32_t i)
 {
-    Gen *g = f->g;
     LLVMTypeRef t = r.kind == REPR_SCALAR ? g->i64 : g->ptr;
-    Ssa v = gen_unbits(g, r, gen_load(g, t, values, i * sizeof(Value) + 8));
-    fn_retain(f, r, v);
-    return v;
+    return gen_unbits(g, r, gen_load(g, t, values, i * sizeof(Value) + 8));
 }
 
 /* The state has a register of its own, which functions hand on as it is. */

@@ -291,7 +291,7 @@ Ssa closure_code(Fn *f, const Type *fn, const Type *type, Ssa closure)
 
 /* ---- calls from C ---------------------------------------------------------------------------------------------- */
 
-/* A UnitEntry for closures of the type: args[0] is the closure, which the code consumes. */
+/* A UnitEntry for closures of the type: args[0] is the closure. */
 static Ssa make_invoke(Gen *g, const Type *fn)
 {
     LLVMTypeRef params[3] = {g->ptr, g->ptr, g->ptr};
@@ -300,9 +300,9 @@ static Ssa make_invoke(Gen *g, const Type *fn)
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     Ssa *args = arena_new_array(g->arena, Ssa, fn->n + 2), values = LLVMGetParam(f.fn, 1);
     args[0] = LLVMGetParam(f.fn, 0);
-    args[1] = gen_argument(&f, (Repr){.kind = REPR_OBJECT}, values, 0);
+    args[1] = gen_argument(g, (Repr){.kind = REPR_OBJECT}, values, 0);
     for (uint32_t i = 0; i < fn->n; i++)
-        args[i + 2] = gen_argument(&f, repr_of(fn->parts[i]), values, i + 1);
+        args[i + 2] = gen_argument(g, repr_of(fn->parts[i]), values, i + 1);
     Ssa code = gen_load(g, g->ptr, args[1], CODE_AT);
     gen_give_back(&f, closure_type(g, fn), code, args, fn->n + 2, fn->result);
     return f.fn;

@@ -270,7 +270,7 @@ bool function_make(Gen *g, Instance *in)
 
 /* ---- the entry -------------------------------------------------------------------------------------------------------- */
 
-/* void (state, args, out): arguments are lent. */
+/* void (state, args, out): arguments are taken. */
 static void make_entry(Gen *g, Instance *in)
 {
     LLVMTypeRef params[3] = {g->ptr, g->ptr, g->ptr};
@@ -283,7 +283,7 @@ static void make_entry(Gen *g, Instance *in)
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
     args[0] = LLVMGetParam(f.fn, 0);
     for (uint32_t i = 0; i < in->n; i++)
-        args[i + 1] = gen_argument(&f, repr_of(in->params[i]), LLVMGetParam(f.fn, 1), i);
+        args[i + 1] = gen_argument(g, repr_of(in->params[i]), LLVMGetParam(f.fn, 1), i);
     gen_give_back(&f, in->type, in->value, args, in->n + 1, in->result);
 }
 

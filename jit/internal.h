@@ -57,6 +57,7 @@ typedef struct Dependency {
 } Dependency;
 
 typedef struct Gen Gen;
+/* The arguments are the code's, so that what nobody else holds is changed in place. */
 typedef void UnitEntry(JitState *state, const Value *args, Value *out);
 typedef struct Instance Instance;
 
@@ -385,8 +386,8 @@ typedef struct GemmSite {
 
 /* ---- stack.c -------------------------------------------------------------------------------------------------------- */
 
-/* Calls the entry on the large stack; false after a diagnostic when there is none. */
-bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out);
+/* Calls the entry on the large stack; false after a diagnostic when there is none. The arguments are taken either way. */
+bool stack_run(Jit *jit, UnitEntry *entry, uint32_t n, const Value *args, Value *out);
 void stack_free(Jit *jit);
 /* Code that is called from here on stops where this stack says, or at once when it has failed. */
 void stack_guard_here(Jit *jit);
@@ -440,8 +441,8 @@ bool unit_renew(Unit *u, Module *env);
 /* Those whose environment is the module leave the cache. */
 void units_forget(Jit *jit, const Module *m);
 void units_free(Jit *jit);
-/* Calls with arguments of the right types (lent); VALUE_NONE after a diagnostic. */
-Value unit_call(Unit *u, UnitEntry *entry, const Value *args);
+/* Calls with arguments of the right types, which it takes; VALUE_NONE after a diagnostic. */
+Value unit_call(Unit *u, UnitEntry *entry, uint32_t n, const Value *args);
 /* The functions of a unit that was read from a file are found again, as they were when its code was made; false after a diagnostic. */
 bool unit_wake(Unit *u);
 typedef struct UnitWish {
@@ -770,8 +771,8 @@ Ssa gen_interrupted(Gen *g, Ssa state);
 Ssa gen_bits(Gen *g, Repr r, Ssa v);
 Ssa gen_unbits(Gen *g, Repr r, Ssa bits);
 Ssa gen_head(Gen *g, Repr r);
-/* What is number i of the values at `values`, retained. */
-Ssa gen_argument(Fn *f, Repr r, Ssa values, uint32_t i);
+/* What is number i of the values at `values`. */
+Ssa gen_argument(Gen *g, Repr r, Ssa values, uint32_t i);
 /* Of a function that takes the state first. */
 void gen_function_convention(Gen *g, Ssa fn, unsigned convention);
 /* The call's convention, now that of what it calls: TAILCC unless a function says otherwise. */

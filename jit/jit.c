@@ -106,11 +106,12 @@ static Value jit_call(Jit *jit, Module *env, const Name *name, uint32_t n, const
         if (!limit_hit(&jit->cx->limits))
             diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, span, "%s", buf_text(&why));
         buf_deinit(&why);
+    }
+    if (!u || !check_arguments(jit, u, n, args, span)) {
+        values_release(n, args);
         return value_none();
     }
-    if (!check_arguments(jit, u, n, args, span))
-        return value_none();
-    return unit_call(u, u->entry, args);
+    return unit_call(u, u->entry, n, args);
 }
 
 typedef struct TextWanted {

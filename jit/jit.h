@@ -112,8 +112,8 @@ typedef struct JitTable {
     bool (*prepare)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
     /* The same, and LLVM's part goes on beside what the session does next: `prepare` waits for it. */
     bool (*begin)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
-    /* Calls the prepared function. Arguments are lent; the result is the caller's; VALUE_NONE after a diagnostic (limits, run-time
-     * errors). */
+    /* Calls the prepared function. Arguments are taken, and what nobody else holds is changed in place; the result is the
+     * caller's; VALUE_NONE after a diagnostic (limits, run-time errors). */
     Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
                   Span span);
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */

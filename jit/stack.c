@@ -97,10 +97,12 @@ void stack_guard_here(Jit *jit)
     stack_guard(jit, on_stack(jit) ? jit->state->stack_limit : NULL);
 }
 
-bool stack_run(Jit *jit, UnitEntry *entry, const Value *args, Value *out)
+bool stack_run(Jit *jit, UnitEntry *entry, uint32_t n, const Value *args, Value *out)
 {
-    if (!stack_reserve(jit))
+    if (!stack_reserve(jit)) {
+        values_release(n, args);
         return false;
+    }
     if (on_stack(jit)) {
         stack_guard_here(jit);
         entry(jit->state, args, out);

@@ -798,7 +798,7 @@ bool unit_wake(Unit *u)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------ */
 
-Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
+Value unit_call(Unit *u, UnitEntry *entry, uint32_t n, const Value *args)
 {
     Jit *jit = u->jit;
     Value out = value_none();
@@ -811,7 +811,7 @@ Value unit_call(Unit *u, UnitEntry *entry, const Value *args)
         jit->watch = watch_begin(&jit->cx->limits);
     bool ran = true;
     if (u->nests) {
-        ran = stack_run(jit, entry, args, &out);
+        ran = stack_run(jit, entry, n, args, &out);
     } else {
         stack_guard_here(jit);
         entry(s, args, &out);

@@ -28,7 +28,8 @@ static Value function_call(Object *fn, uint32_t n, const Value *args)
     all[0] = value_object(fn);
     for (uint32_t i = 0; i < n; i++)
         all[i + 1] = args[i];
-    Value v = unit_call(info->unit, info->invoke, all);
+    values_retain(n + 1, all);
+    Value v = unit_call(info->unit, info->invoke, n + 1, all);
     if (all != few)
         free(all);
     return v;

@@ -235,6 +235,18 @@ static inline void value_release(Value v)
         object_release(v.object);
 }
 
+static inline void values_retain(uint32_t n, const Value *values)
+{
+    for (uint32_t i = 0; i < n; i++)
+        value_retain(values[i]);
+}
+
+static inline void values_release(uint32_t n, const Value *values)
+{
+    for (uint32_t i = 0; i < n; i++)
+        value_release(values[i]);
+}
+
 /* A tensor's view of any tensor value, scalars included: what kernels and printers read. `t` is
  * filled in and lends `v`'s storage; for a scalar its data points into *v, so `v` must stay where
  * it is. False when `v` is no tensor. */

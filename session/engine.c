@@ -214,6 +214,7 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
     /* Functions of the evaluator that it calls find what is defined as it was written. */
     interp_set_env(s->interp, r->written ? r->written : r->env);
     bool was = engine_on_gpu(s, r->engine == ENGINE_GPU);
+    values_retain(n, args);
     Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, r->span);
     engine_on_gpu(s, was);
     heap_settle(&s->cx.limits);

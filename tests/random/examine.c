@@ -266,6 +266,7 @@ static Value by_interp(Examiner *x, Module *m, const Name *name, uint32_t n, con
 
 static Value by_jit(Examiner *x, Module *m, const Name *name, uint32_t n, const Value *args)
 {
+    values_retain(n, args);
     return x->jit_table->call(x->jit, m, name, n, args, (Span){0});
 }
 
@@ -284,8 +285,7 @@ static Run run_main(Examiner *x, Module *m, Caller *caller)
                             : interp_eval(x->interp, m, m, m->expr, &none)};
     if (value_is_none(run.value))
         run.error = x->cx.diags->first ? x->cx.diags->first->code : DIAG_CODES;
-    for (uint32_t i = 0; i < n; i++)
-        value_release(args[i]);
+    values_release(n, args);
     return run;
 }
 

@@ -60,6 +60,19 @@ class Auto(unittest.TestCase):
             session.stdin.close()
         self.assertLess(least, 0.001)
 
+    def test_what_ends_in_a_hot_call_is_used_again(self):
+        """A list that nobody holds beside the call is turned around in its own cells: there is no room for twice as many."""
+        cells = ("type List[A] { Cons(A, List[A]), Nil }\n"
+                 "def @count(%n: int32, %acc: List[int32]) -> List[int32] { if (%n == 0) { %acc } else { @count(%n - 1, Cons(%n, %acc)) } }\n"
+                 "def @turn(%l: List[int32], %acc: List[int32]) -> List[int32] "
+                 "{ match (%l) { Cons(%x, %r) => @turn(%r, Cons(%x, %acc)), Nil => %acc } }\n"
+                 "def @sum(%l: List[int32], %acc: int32) -> int32 { match (%l) { Cons(%x, %r) => @sum(%r, mod(%acc + %x, 10007)), Nil => %acc } }\n"
+                 ":limit memory 64\n"
+                 + "".join(f"@sum(@turn(@count({n}, Nil), Nil), 0)\n" for n in (200000, 200000, 2000000)) + ":engine\n")
+        done = run(cells)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"9730\n9730\n8621\n(.*\n)*hot, and compiled: `@sum`, `@turn`, `@count`")
+
     def test_run_and_bench_compile(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "main.rly")
