@@ -234,6 +234,12 @@ static ExprList new_fields(Opening *o, Span span, const Type *type)
     return fields;
 }
 
+static Expr *typed(Expr *e, const Type *type)
+{
+    e->type = type;
+    return e;
+}
+
 /* What comes field by field. */
 static void note_params(Opening *o)
 {
@@ -318,6 +324,27 @@ static bool gives_written(Opening *o, const Let *let)
     return written;
 }
 
+/* It is opened unless something more is done with it. */
+static void note_opened(Opening *o, const Var *v)
+{
+    const Type *t = v->base.type ? type_resolve(o->cx, v->base.type) : NULL;
+    if (!t || !tuple_is_worth_opening(t))
+        return;
+    Opened *opened = arena_new(&o->scratch, Opened);
+    opened->var = v;
+    opened->n = t->n;
+    opened->fields = arena_alloc_must(&o->module->arena, opened->n, sizeof(Var *));
+    ptrmap_put(&o->opened, v, opened);
+}
+
+/* What comes as it is. */
+static void note_opened_params(Opening *o, const Function *fn)
+{
+    for (uint32_t i = 0; i < fn->params.n && !function_is_primitive(fn); i++)
+        if (!ptrmap_has(&o->known, fn->params.at[i]))
+            note_opened(o, fn->params.at[i]);
+}
+
 /* Variables are bound before they are used. */
 static WalkNext note(void *data, const Expr *e)
 {
@@ -327,14 +354,10 @@ static WalkNext note(void *data, const Expr *e)
     bool gives = call && opens_result(o->opens, call);
     if ((gives && o->first && !let_is_last(let)) || (let && gives_written(o, let)))
         note_result(o, let);
-    if (call && !gives && call->callee->kind == EXPR_GLOBAL && let->var->base.type &&
-        tuple_is_worth_opening(type_resolve(o->cx, let->var->base.type))) {
-        Opened *opened = arena_new(&o->scratch, Opened);
-        opened->var = let->var;
-        opened->n = type_resolve(o->cx, let->var->base.type)->n;
-        opened->fields = arena_alloc_must(&o->module->arena, opened->n, sizeof(Var *));
-        ptrmap_put(&o->opened, let->var, opened);
-    }
+    if (call && !gives && call->callee->kind == EXPR_GLOBAL)
+        note_opened(o, let->var);
+    if (expr_as_function(e))
+        note_opened_params(o, expr_as_function(e));
     if (let)
         note_written(o, let);
     if (let && is_alias(let)) {
@@ -459,23 +482,51 @@ static Var *field_of(Opening *o, Opened *opened, Span span, uint32_t i)
     return opened->fields[i];
 }
 
-/* The rest of the block as the one clause of a match. */
-static Expr *open_rest(Opening *o, const Opened *opened, Let *let)
+/* The rest of a block as the one clause of a match. */
+static Expr *open_rest(Opening *o, const Opened *opened, Span span, Expr *rest, const Type *type)
 {
     Arena *a = &o->module->arena;
-    Span span = let->base.span;
     Pattern **fields = arena_alloc_must(a, opened->n, sizeof *fields);
     for (uint32_t i = 0; i < opened->n; i++)
         fields[i] =
             opened->fields[i] ? pattern_var(a, span, opened->fields[i]) : pattern_wildcard(a, span);
-    Clause clause = {pattern_tuple(a, span, opened->n, fields), let->body, span};
-    Var *result = new_var(o, span, let->base.type);
-    Expr *match = expr_match(a, span, &let->var->base, 1, &clause, true);
-    match->type = let->base.type;
-    Expr *rest = expr_let(a, span, result, match, &result->base);
-    Expr *out = expr_let(a, span, let->var, let->value, rest);
-    rest->type = out->type = let->base.type;
-    return out;
+    Clause clause = {pattern_tuple(a, span, opened->n, fields), rest, span};
+    Var *result = new_var(o, span, type);
+    Expr *tuple = (Expr *)(uintptr_t)&opened->var->base;
+    Expr *match = typed(expr_match(a, span, tuple, 1, &clause, true), type);
+    return typed(expr_let(a, span, result, match, &result->base), type);
+}
+
+static Expr *open_let(Opening *o, const Opened *opened, Let *let)
+{
+    Expr *rest = open_rest(o, opened, let->base.span, let->body, let->base.type);
+    return typed(expr_let(&o->module->arena, let->base.span, let->var, let->value, rest),
+                 let->base.type);
+}
+
+static bool any_field(const Opened *opened)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < opened->n && !any; i++)
+        any = opened->fields[i] != NULL;
+    return any;
+}
+
+/* The function whose body begins with taking apart what it only looks into. */
+static Expr *open_in_front(Opening *o, Function *fn, const Type *type)
+{
+    Expr *body = fn->body;
+    for (uint32_t i = fn->params.n; i-- > 0;) {
+        const Opened *opened = ptrmap_find(&o->opened, fn->params.at[i]);
+        if (opened && any_field(opened))
+            body = open_rest(o, opened, fn->params.at[i]->base.span, body, type);
+    }
+    if (body == fn->body)
+        return &fn->base;
+    return typed(&expr_function(&o->module->arena, fn->base.span, fn->type_params, fn->params.n,
+                                fn->params.at, fn->attrs, fn->ret_type, body)
+                      ->base,
+                 fn->base.type);
 }
 
 /* The lets of the block in front of this one, whose value is the block's. */
@@ -514,12 +565,6 @@ static Expr *sink_rest(Opening *o, const Let *let)
 }
 
 /* ---- fields across calls -------------------------------------------------------------------------------------- */
-
-static Expr *typed(Expr *e, const Type *type)
-{
-    e->type = type;
-    return e;
-}
 
 static Expr *make(Opening *o, const Written *w)
 {
@@ -703,6 +748,8 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     written = get ? unmade(o, get->tuple) : NULL;
     if (written)
         return &field_itself(o, written->fields.at[get->index])->base;
+    if (expr_as_function(old))
+        now = open_in_front(o, expr_as_function(now), expr_as_function(old)->body->type);
     if (old == &o->fn->base && o->opens)
         return open_params(o, expr_as_function(now));
     now = with_ends(o, now);
@@ -720,7 +767,7 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
         return sink_rest(o, expr_as_let(now));
     opened = let ? ptrmap_find(&o->opened, let->var) : NULL;
     if (opened)
-        now = open_rest(o, opened, expr_as_let(now));
+        now = open_let(o, opened, expr_as_let(now));
     const Call *call = let ? expr_as_call(let->value) : NULL;
     uint64_t args = call ? opens_args(o->opens, call) : 0;
     return args ? hand_on_fields(o, expr_as_let(now), args) : now;

@@ -3,7 +3,8 @@
  *     let %p = @f(%x); … %p.0 … %p.1 …
  *  => let %p = @f(%x); let %r = match (%p) { (%a, %b) => … %a … %b … }; %r
  *
- * So the fields move out of a tuple that nobody else holds: each is alone, and what works in place does so with them. A tuple, or a value of
+ * and likewise a parameter in front of the function's body. So the fields move out of a tuple that nobody else holds: each is alone, and what
+ * works in place does so with them. A tuple, or a value of
  * a constructor, that is written and then only matched is not made: the match has its fields as its scrutinee, as far as clauses that fit
  * look into them.
  *
