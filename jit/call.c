@@ -135,6 +135,7 @@ typedef struct Callee {
     LLVMTypeRef type;
     Ssa code;
     uint64_t lent; /* arguments, as bits, that are not handed over */
+    bool lends_result;
     bool gives_fields;
 } Callee;
 
@@ -163,7 +164,8 @@ static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool 
     for (unsigned i = 1; i < n; i++)
         if (i >= 64 || !(callee->lent >> i & 1))
             own_lose(f, args[i]);
-    own_make(f, v);
+    if (!callee->lends_result)
+        own_make(f, v);
     Ssa pointer = tail ? NULL : asked_for_null(f, callee, v);
     if (pointer) {
         frame_fill(f, NULL);
@@ -241,21 +243,117 @@ static Ssa variant_code(Fn *f, Instance *in, const Call *call)
     return code;
 }
 
-/* The arguments, as bits, that need no count of their own for the call, because they live longer than it. What another value lends that
- * ends with the call is none of them. */
-static uint64_t lent_args(Fn *f, Instance *in, const Call *call, bool tail)
+/* Whether the operand needs no count of its own for the call, because its value lives longer than that. What another value lends that
+ * ends with the call does not. */
+static bool may_lend(Fn *f, const Expr *atom, bool tail)
 {
-    uint64_t lent = 0, may = instance_lendable(f->g, in);
-    for (uint32_t i = 0; i < call->args.n && may >> i; i++) {
-        const Var *v = expr_as_var(call->args.at[i]);
-        const Val *val = v ? fn_val(f, call->args.at[i]) : NULL;
-        if (!(may >> i & 1) || !val || !val->at || val->fixed || in->params[i]->kind != TYPE_ADT)
-            continue;
-        if (val->lent ? val->stays || (val->held && !tail)
-                      : !tail && live_after(f->live, f->block, f->at, v))
-            lent |= (uint64_t)1 << i;
+    const Var *v = expr_as_var(atom);
+    const Val *val = v ? fn_val(f, atom) : NULL;
+    if (!val || !val->at || val->fixed)
+        return false;
+    return val->lent ? val->stays || (val->held && !tail)
+                     : !tail && live_after(f->live, f->block, f->at, v);
+}
+
+/* Whether it stays where it is until the function has returned. */
+static bool stays(Fn *f, const Expr *atom)
+{
+    const Val *val = expr_as_var(atom) ? fn_val(f, atom) : NULL;
+    return val && val->lent && val->stays;
+}
+
+static uint64_t lendable_args(Fn *f, const Instance *in)
+{
+    uint64_t lendable = instance_lendable(f->g, in);
+    for (uint32_t i = 0; i < in->n && i < TERMS_PARAMS_MOST; i++)
+        if (in->params[i]->kind != TYPE_ADT)
+            lendable &= ~((uint64_t)1 << i);
+    return lendable;
+}
+
+/* Arguments, as bits, that are the same value, which ends here: lent they need one count, handed over one each. */
+static uint64_t same_args(Fn *f, const Instance *in, const Call *call)
+{
+    uint64_t lendable = in->global && !in->late ? lendable_args(f, in) : 0, all = 0;
+    for (uint32_t i = 0; i < in->n && i < TERMS_PARAMS_MOST && lendable >> i; i++) {
+        Expr *arg = call->args.at[i];
+        uint64_t same = 0, n = 0;
+        for (uint32_t k = 0; k < in->n && k < TERMS_PARAMS_MOST; k++)
+            if (call->args.at[k] == arg)
+                same |= (uint64_t)1 << k, n++;
+        const Val *val = n > 1 && (same & ~lendable) == 0 ? fn_val(f, arg) : NULL;
+        if (val && val_is_counted(val) && fn_dies(f, expr_as_var(arg)))
+            all |= same;
     }
-    return lent;
+    return all;
+}
+
+/* The function that the operand is; NULL: it may be any. */
+static Instance *known_function(Fn *f, const Expr *atom, const Type *type)
+{
+    const Val *val = expr_as_var(atom) ? fn_val(f, atom) : NULL;
+    if (type->kind != TYPE_FUNC || type->n_params > 0 || f->g->failed)
+        return NULL;
+    if (val && (val->known || !val->atom))
+        return val->known;
+    return fn_instance_of_atom(f, val ? val->atom : atom, type);
+}
+
+/* What is known of the call: which of its arguments are lent, `same` among them, and which are always the same functions. */
+static Terms terms_of(Fn *f, Instance *in, const Call *call, uint64_t same, bool tail)
+{
+    Gen *g = f->g;
+    uint64_t lendable = lendable_args(f, in), called = instance_called(g, in), staying = 0;
+    Terms terms = {.lent = same,
+                   .lends_self =
+                       in->has_self && !in->of && !in->late && may_lend(f, call->callee, tail)};
+    Instance **given = arena_new_array(g->arena, Instance *, in->n + 1);
+    for (uint32_t i = 0; i < in->n && i < TERMS_PARAMS_MOST && (lendable | called) >> i; i++) {
+        Expr *arg = call->args.at[i];
+        Instance *known = called >> i & 1 ? known_function(f, arg, in->params[i]) : NULL;
+        if (known && instance_may_be_given(g, in, i, known)) {
+            given[i] = known;
+            terms.given = given;
+        }
+        if ((given[i] || lendable >> i & 1) && may_lend(f, arg, tail))
+            terms.lent |= (uint64_t)1 << i;
+        staying |= (uint64_t)(lendable >> i & 1 && stays(f, arg)) << i;
+    }
+    if (!tail || f->in->terms.lends_result)
+        terms.lends_result = instance_may_lend_result(g, in, staying);
+    return terms;
+}
+
+/* A result that is lent, and its variable. */
+static Ssa lent_result(Fn *f, const Var *var, Ssa v)
+{
+    Val *val = fn_bind(f, var, fn_type(f, &var->base), NULL);
+    val->at = v;
+    val->lent = val->stays = true;
+    return NULL;
+}
+
+/* The arguments that come with values. */
+static void settle_args(Fn *f, const Instance *in, const Call *call)
+{
+    Expr **args = arena_new_array(f->g->arena, Expr *, in->n + 1);
+    const Type **types = arena_new_array(f->g->arena, const Type *, in->n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < in->n; i++) {
+        if (instance_goes_without(in, i))
+            continue;
+        args[n] = call->args.at[i];
+        types[n++] = in->params[i];
+    }
+    fn_settle(f, n, args, types);
+}
+
+static Ssa argument(Fn *f, const Instance *in, const Call *call, uint32_t i)
+{
+    if (instance_goes_without(in, i))
+        return LLVMConstNull(f->g->ptr);
+    return instance_is_lent(in, i) ? fn_borrow(f, call->args.at[i])
+                                   : fn_take_as(f, call->args.at[i], in->params[i]);
 }
 
 /* Whether a call in tail position ends the function: not when it gives a tuple where the fields are wanted, or the other way round. */
@@ -266,7 +364,14 @@ static bool ends_with(Fn *f, bool gives_fields, bool tail)
     return tail && ends;
 }
 
-static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
+/* Whether a call in tail position may take stack all the same: it never leads back to here, so that is taken once. */
+static bool may_come_back(Fn *f, const Instance *in)
+{
+    return f->in->global && !f->in->terms.lends_result &&
+           !definition_leads_back(f->g, in->global, f->in->global);
+}
+
+static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, bool tail)
 {
     Gen *g = f->g;
     uint32_t n = call->args.n;
@@ -275,34 +380,41 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, bool tail)
         return NULL;
     }
     tail = ends_with(f, in->gives_fields, tail);
-    fn_settle(f, n, call->args.at, in->params);
+    bool variants = has_variants(f, in);
+    uint64_t same = variants ? 0 : same_args(f, in, call);
+    if (same && tail && may_come_back(f, in)) {
+        f->live->nests = true;
+        tail = false;
+    }
+    if (!variants)
+        in = instance_on(g, in, terms_of(f, in, call, tail ? 0 : same, tail));
+    if (tail && f->in->terms.lends_result && !in->terms.lends_result)
+        gen_refuse(g, "`%s` gives what it is lent", f->in->name);
+    settle_args(f, in, call);
     if (tail)
         plan_flush(f);
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
-    bool variants = has_variants(f, in);
-    if (!variants)
-        in = instance_lent(g, in, lent_args(f, in, call, tail));
     if (!tail && in == f->in && f->live->few_calls && instance_is_plain(g, in))
         in = instance_inner(g, in);
     code = variants ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;
+    bool lends_self = in->terms.lends_self;
     if (in->has_self)
-        args[k++] = fn_take(f, call->callee);
-    for (uint32_t i = 0; i < n; i++) {
-        bool lends = i < 64 && (in->lent >> i & 1);
-        args[k++] =
-            lends ? fn_borrow(f, call->args.at[i]) : fn_take_as(f, call->args.at[i], in->params[i]);
-    }
+        args[k++] = lends_self ? fn_borrow(f, call->callee) : fn_take(f, call->callee);
+    for (uint32_t i = 0; i < n; i++)
+        args[k++] = argument(f, in, call, i);
     if (g->failed)
         return NULL;
     if (tail && in == f->in && f->loop) {
-        jump_to_start(f, args + 1, n);
+        jump_to_start(f, args + k - n, n);
         return NULL;
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
-    return finish_call(f, &(Callee){in->type, code, in->lent << (k - n), in->gives_fields}, args, k,
-                       tail);
+    uint64_t lent = in->terms.lent << (k - n) | (uint64_t)lends_self << 1;
+    Callee callee = {in->type, code, lent, in->terms.lends_result, in->gives_fields};
+    Ssa v = finish_call(f, &callee, args, k, tail);
+    return v && callee.lends_result ? lent_result(f, var, v) : v;
 }
 
 /* The type at which a value of a polymorphic type is called. */
@@ -344,10 +456,11 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         code = closure_code(f, at, type, args[1]);
     if (g->failed)
         return NULL;
-    return finish_call(f, &(Callee){closure_type(g, at), code, 0, false}, args, n + 2, tail);
+    return finish_call(f, &(Callee){closure_type(g, at), code, 0, false, false}, args, n + 2, tail);
 }
 
-static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result, bool tail)
+static Ssa call_open(Fn *f, const Val *val, const Call *call, const Var *var, const Type *result,
+                     bool tail)
 {
     Gen *g = f->g;
     uint32_t n = call->args.n;
@@ -355,7 +468,7 @@ static Ssa call_open(Fn *f, const Val *val, const Call *call, const Type *result
     for (uint32_t i = 0; i < n; i++)
         types[i] = instance_type(g, f->in, call->args.at[i]->type);
     Instance *in = instance_at(g, val->known, n, types, result);
-    return in ? call_instance(f, in, call, tail) : NULL;
+    return in ? call_instance(f, in, call, var, tail) : NULL;
 }
 
 /* A call through another name of an operator, a constructor or a global function. */
@@ -382,7 +495,7 @@ Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
         return construct(f, expr_as_con(call->callee)->con, result, call->args.n, call->args.at);
     case EXPR_GLOBAL: {
         Instance *in = shapes_callee(f->g, f->in, call, var->base.type);
-        return in ? call_instance(f, in, call, tail) : NULL;
+        return in ? call_instance(f, in, call, var, tail) : NULL;
     }
     default: break;
     }
@@ -390,9 +503,9 @@ Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail)
     if (!val)
         return NULL;
     if (val->known && val->known->open)
-        return call_open(f, val, call, written, tail);
+        return call_open(f, val, call, var, written, tail);
     if (val->known)
-        return call_instance(f, val->known, call, tail);
+        return call_instance(f, val->known, call, var, tail);
     if (val->atom)
         return call_atom(f, val->atom, call, var, tail);
     return call_closure(f, call, val->type, written, tail);

@@ -115,7 +115,7 @@ static void drop_constructors(Dropping *d)
             LLVMAddCase(to, gen_int(g->i32, i), blocks[i]);
 }
 
-static Ssa make_drop(Gen *g, const Type *t, unsigned level)
+static Ssa drop_function(Gen *g)
 {
     LLVMTypeRef params[2] = {g->ptr, g->ptr};
     Ssa fn = LLVMAddFunction(g->m, "drop", LLVMFunctionType(g->nothing, params, 2, false));
@@ -123,30 +123,70 @@ static Ssa make_drop(Gen *g, const Type *t, unsigned level)
     LLVMSetFunctionCallConv(fn, KEEPCC);
     gen_attribute(g, fn, "nounwind");
     gen_attribute(g, fn, "noinline");
-    Fn f = {.g = g, .fn = fn, .state = LLVMGetParam(fn, 0), .drops = level + 1};
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b), entry = gen_block(g, fn, "");
-    Dropping d = {.f = &f, .type = t, .loop = gen_block(g, fn, "loop")};
+    return fn;
+}
+
+static void drop_data(Fn *f, const Type *t)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef entry = gen_block(g, f->fn, "");
+    Dropping d = {.f = f, .type = t, .loop = gen_block(g, f->fn, "loop")};
     LLVMPositionBuilderAtEnd(g->b, entry);
     LLVMBuildBr(g->b, d.loop);
     LLVMPositionBuilderAtEnd(g->b, d.loop);
     d.value = LLVMBuildPhi(g->b, g->ptr, "");
-    LLVMAddIncoming(d.value, &(Ssa){LLVMGetParam(fn, 1)}, &entry, 1);
+    LLVMAddIncoming(d.value, &(Ssa){LLVMGetParam(f->fn, 1)}, &entry, 1);
     drop_constructors(&d);
+}
+
+static void drop_closure(Fn *f, const Instance *in)
+{
+    Gen *g = f->g;
+    LLVMPositionBuilderAtEnd(g->b, gen_block(g, f->fn, ""));
+    Ssa closure = LLVMGetParam(f->fn, 1);
+    for (uint32_t i = 0; i < in->captures.n; i++) {
+        const Capture *c = &in->captures.at[i];
+        Repr r = repr_of(c->type);
+        Ssa field = fn_get_field(f, closure, FUNCTION_CAPTURED + i, r);
+        fn_release_val(f, &(Val){.type = c->type, .repr = r, .known = c->known, .at = field});
+    }
+    fn_free_cell(f, closure, FUNCTION_CAPTURED + (uint32_t)in->captures.n);
+    LLVMBuildRetVoid(g->b);
+}
+
+/* What ends values of the type, or closures of the instance. */
+static Ssa make_drop(Gen *g, const Type *t, const Instance *in, unsigned level)
+{
+    Ssa fn = drop_function(g);
+    Fn f = {.g = g, .fn = fn, .state = LLVMGetParam(fn, 0), .drops = level + 1};
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    if (in)
+        drop_closure(&f, in);
+    else
+        drop_data(&f, t);
     LLVMPositionBuilderAtEnd(g->b, before);
     return fn;
 }
 
-void fn_drop(Fn *f, const Type *type, Ssa v)
+static bool has_own_drop(Gen *g, const Instance *closure)
+{
+    return closure && closure->has_self && closure_is_plain(g, closure) &&
+           fn_cell_is_listed(FUNCTION_CAPTURED + (uint32_t)closure->captures.n);
+}
+
+void fn_drop(Fn *f, const Type *type, const Instance *closure, Ssa v)
 {
     Gen *g = f->g;
-    if (f->drops >= DROP_LEVELS || !is_worth_it(g, type)) {
+    const Instance *known = has_own_drop(g, closure) ? closure : NULL;
+    if (f->drops >= DROP_LEVELS || (!known && !is_worth_it(g, type))) {
         gen_call_rare(g, "relay_free_object", &v, 1);
         return;
     }
     PtrMap *made = &g->drops[f->drops];
-    Ssa fn = ptrmap_find(made, type);
+    const void *key = known ? (const void *)known : type;
+    Ssa fn = ptrmap_find(made, key);
     if (!fn)
-        ptrmap_put(made, type, fn = make_drop(g, type, f->drops));
+        ptrmap_put(made, key, fn = make_drop(g, type, known, f->drops));
     Ssa args[2] = {f->state, v};
     LLVMSetInstructionCallConv(LLVMBuildCall2(g->b, LLVMGlobalGetValueType(fn), fn, args, 2, ""),
                                KEEPCC);

@@ -76,29 +76,32 @@ static Ssa constructor_object(Fn *f, const Constructor *con)
     return gen_outside(f->g, IMPORT_NULLARY, con);
 }
 
+Instance *fn_instance_of_atom(Fn *f, const Expr *e, const Type *type)
+{
+    const GlobalVar *global = expr_as_global(e);
+    const OpRef *op = expr_as_op(e);
+    const ConRef *con = expr_as_con(e);
+    if (type->kind == TYPE_FUNC && type->n_params > 0 && (global || op || con))
+        return instance_of_atom(f->g, e, type);
+    if (global)
+        return instance_of_global(f->g, &(GlobalUse){.name = global->name,
+                                                     .n = type->n,
+                                                     .args = type->parts,
+                                                     .result = type->result});
+    if (op || con)
+        return instance_of_row(f->g, op ? op->op : NULL, con ? con->con : NULL, type, e->span);
+    gen_refuse(f->g, "an operand that is no atom");
+    return NULL;
+}
+
 /* The value of an atom that is no variable, owned. */
 static Ssa atom_value(Fn *f, const Expr *e, const Type *type)
 {
     const ConRef *con = expr_as_con(e);
     if (con && type->kind != TYPE_FUNC)
         return constructor_object(f, con->con);
-    Instance *in = NULL;
-    const GlobalVar *global = expr_as_global(e);
-    const OpRef *op = expr_as_op(e);
-    if (type->kind == TYPE_FUNC && type->n_params > 0 && (global || op || con))
-        in = instance_of_atom(f->g, e, type);
-    else if (global)
-        in = instance_of_global(f->g, &(GlobalUse){.name = global->name,
-                                                   .n = type->n,
-                                                   .args = type->parts,
-                                                   .result = type->result});
-    else if (op || con)
-        in = instance_of_row(f->g, op ? op->op : NULL, con ? con->con : NULL, type, e->span);
-    else
-        gen_refuse(f->g, "an operand that is no atom");
-    if (!in)
-        return LLVMConstNull(f->g->ptr);
-    return fn_closure(f, in);
+    Instance *in = fn_instance_of_atom(f, e, type);
+    return in ? fn_closure(f, in) : LLVMConstNull(f->g->ptr);
 }
 
 /* A group that is more than called as a kernel is a function like others. */
@@ -282,8 +285,8 @@ void fn_retain(Fn *f, Repr r, Ssa v)
     own_gain(f, v);
 }
 
-/* Type: NULL when it is not known. */
-static void release(Fn *f, Repr r, const Type *type, Ssa v)
+/* Type: NULL when it is not known; and so with the function that it is a closure of. */
+static void release(Fn *f, Repr r, const Type *type, const Instance *closure, Ssa v)
 {
     Gen *g = f->g;
     if (r.kind == REPR_SCALAR)
@@ -294,7 +297,7 @@ static void release(Fn *f, Repr r, const Type *type, Ssa v)
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, refs, gen_int(g->i32, 1), ""), last, less);
     LLVMPositionBuilderAtEnd(g->b, last);
     if (type && r.kind == REPR_OBJECT)
-        fn_drop(f, type, v);
+        fn_drop(f, type, closure, v);
     else
         gen_call_rare(g, r.kind == REPR_TENSOR ? "relay_free_tensor" : "relay_free_object", &v, 1);
     LLVMBuildBr(g->b, done);
@@ -309,12 +312,17 @@ static void release(Fn *f, Repr r, const Type *type, Ssa v)
 
 void fn_release(Fn *f, Repr r, Ssa v)
 {
-    release(f, r, NULL, v);
+    release(f, r, NULL, NULL, v);
 }
 
 void fn_release_as(Fn *f, const Type *type, Ssa v)
 {
-    release(f, repr_of(type), type, v);
+    release(f, repr_of(type), type, NULL, v);
+}
+
+void fn_release_val(Fn *f, const Val *val)
+{
+    release(f, repr_of(val->type), val->type, val->known, val->at);
 }
 
 /* Of an object whose count, just read, is not 1. */
@@ -344,7 +352,7 @@ static void release_if_dead(Fn *f, const Var *v)
         return;
     fn_moved(f, v);
     if (val_is_counted(val))
-        fn_release_as(f, val->type, val->at);
+        fn_release_val(f, val);
 }
 
 static void release_slot(void *data, Expr *const *slot)
@@ -382,7 +390,8 @@ void fn_release_dead(Fn *f)
 
 void fn_return(Fn *f, Ssa v)
 {
-    own_lose(f, v);
+    if (!f->in->terms.lends_result)
+        own_lose(f, v);
     LLVMBuildRet(f->g->b, v);
     f->ended = true;
 }
@@ -587,6 +596,16 @@ static void release_handed_down(Fn *f, LiveBlock *block)
     }
 }
 
+/* What a function gives that lends its result (results.c says when it does). */
+static Ssa lent_end(Fn *f, Expr *e)
+{
+    Ssa v = fn_borrow(f, e);
+    const Val *val = expr_as_var(e) ? fn_val(f, e) : NULL;
+    if (!(val && val->lent && val->stays) && !LLVMIsConstant(v))
+        gen_refuse(f->g, "`%s` gives more than it is lent", f->in->name);
+    return v;
+}
+
 static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
 {
     Expr *e = block->body;
@@ -603,7 +622,7 @@ static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
     f->moved.n = 0;
     if (!v) {
         plan_flush(f); /* first: when it fails, the result has no owner yet */
-        v = fn_take_as(f, e, type);
+        v = tail && f->in->terms.lends_result ? lent_end(f, e) : fn_take_as(f, e, type);
         if (f->wants_fields && !f->g->failed)
             v = fn_open_tuple(f, type, v);
     }

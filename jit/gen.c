@@ -47,11 +47,6 @@ static Span head_span(const Gen *g, const Function *fn)
     return span;
 }
 
-static bool is_lent(const Instance *in, uint32_t param)
-{
-    return param < 64 && (in->lent >> param & 1);
-}
-
 static Ssa stack_pointer(Gen *g)
 {
 #if defined(__x86_64__)
@@ -95,7 +90,7 @@ static void make_loop(Fn *f, Ssa *args)
     for (uint32_t i = 0; i < f->in->n; i++) {
         f->phis[i] = LLVMBuildPhi(g->b, gen_type(g, repr_of(f->in->params[i])), "");
         LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
-        if (!is_lent(f->in, i))
+        if (!instance_is_lent(f->in, i))
             own_phi(f, f->phis[i]);
         args[i] = f->phis[i];
     }
@@ -136,6 +131,15 @@ static void open_self(Fn *f, const Ssa *values)
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
+/* What nobody uses is let go of where it is bound, and what is lent is not ours. */
+static Val *bind_lent(Fn *f, const Var *v, const Type *type, Ssa at, bool lent)
+{
+    Val *val = fn_bind(f, v, type, lent ? NULL : at);
+    val->at = at;
+    val->lent = val->stays = lent;
+    return val;
+}
+
 static void bind_captures(Fn *f)
 {
     Instance *in = f->in;
@@ -143,14 +147,15 @@ static void bind_captures(Fn *f)
     for (uint32_t i = 0; i < in->captures.n; i++)
         values[i] = captured(f, i);
     bool wanted = in->self_var && ptrmap_has(&f->live->root->last, in->self_var);
-    bool opens = f->self && !wanted && !in->of && closure_is_plain(f->g, in);
+    bool lent = in->terms.lends_self;
+    bool opens = f->self && !wanted && !in->of && !lent && closure_is_plain(f->g, in);
     if (opens)
         open_self(f, values);
     for (uint32_t i = 0; i < in->captures.n; i++) {
         Capture *c = &in->captures.at[i];
-        if (!opens)
+        if (!opens && !lent)
             fn_retain(f, repr_of(c->type), values[i]);
-        fn_bind(f, c->var, c->type, values[i])->known = c->known;
+        bind_lent(f, c->var, c->type, values[i], lent)->known = c->known;
     }
     const PtrMap *known = known_of(in);
     for (size_t i = 0; i < known->n; i++) {
@@ -158,9 +163,11 @@ static void bind_captures(Fn *f)
         fn_bind(f, known->entries[i].key, one->fn->base.type, NULL)->known = one;
     }
     if (in->self_var && !opens)
-        fn_bind(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self)->known =
-            in->of ? in->of : in;
-    else if (f->self && !opens)
+        bind_lent(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self, lent)
+            ->known = in->of    ? in->of
+                      : in->own ? in->own
+                                : in;
+    else if (f->self && !opens && !lent)
         fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
 }
 
@@ -183,14 +190,13 @@ static Live *live_of(Gen *g, const Instance *in)
     return live_make(g->arena, in->fn, n, captured, n_parts, parts);
 }
 
-/* What nobody uses is let go of where it is bound, and what is lent is not ours. */
 static void bind_param(Fn *f, uint32_t i, Ssa at)
 {
     const Instance *in = f->in;
-    bool lent = is_lent(in, i);
-    Val *val = fn_bind(f, in->fn->params.at[i], in->params[i], lent ? NULL : at);
-    val->at = at;
-    val->lent = val->stays = lent;
+    bool without = instance_goes_without(in, i);
+    Val *val = bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at,
+                         instance_is_lent(in, i) && !without);
+    val->known = instance_given(in, i);
 }
 
 static void make_body(Fn *f)
@@ -203,11 +209,11 @@ static void make_body(Fn *f)
     LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
     for (uint32_t i = 0; i < in->n; i++)
-        if (!is_lent(in, i))
+        if (!instance_is_lent(in, i))
             own_make(f, args[i]);
-    if (f->self)
+    if (f->self && !in->terms.lends_self)
         own_make(f, f->self);
-    if (f->live->calls && !in->has_self)
+    if (f->live->calls && (!in->has_self || in->terms.lends_self))
         make_loop(f, args);
     frame_begin(f);
     f->block = f->live->root;

@@ -63,7 +63,7 @@ Function *instance_normal_form(Gen *g, const Function *fn)
     return signature_form(g, fn, NULL);
 }
 
-static Function *definition_form(Gen *g, const Def *def)
+Function *definition_form(Gen *g, const Def *def)
 {
     return def && def->fn ? signature_form(g, def->fn, def->name) : NULL;
 }
@@ -137,7 +137,7 @@ static bool ends_with_call(const Expr *e, const Name *self)
 /* Its code is only called by name: made late, or for shapes that come, it is called as anything is. */
 static bool is_called_by_name(Gen *g, const Instance *in)
 {
-    bool named = in->global && !in->has_self && !in->late && !in->open;
+    bool named = (in->global ? !in->has_self : in->terms.lends_self) && !in->late && !in->open;
     for (uint32_t i = 0; i < in->n && named; i++)
         named = !shapes_unknown(instance_type(g, in, in->fn->params.at[i]->base.type));
     return named;
@@ -150,8 +150,8 @@ bool instance_is_plain(Gen *g, Instance *in)
     in->judged = true;
     if (!is_called_by_name(g, in))
         return false;
-    /* A call of itself may be one of another copy: at other types, or that lends other arguments. */
-    bool one = in->n_vars == 0 && instance_lendable(g, in) == 0;
+    /* A call of itself may be one of another copy: at other types, or on other terms. */
+    bool one = in->n_vars == 0 && instance_lendable(g, in) == 0 && instance_called(g, in) == 0;
     return in->plain = !ends_with_call(in->fn->body, one ? in->global : NULL);
 }
 
@@ -185,107 +185,6 @@ void instance_enter(Gen *g, Instance *in)
     gen_function_convention(g, in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
     if (in->is_inner)
         gen_attribute(g, in->value, "alwaysinline");
-}
-
-/* The parameters, as bits, that a function takes apart, or hands to one that does. */
-typedef struct Lendable {
-    uint64_t params;
-} Lendable;
-
-typedef struct LendSearch {
-    Gen *g;
-    const Function *fn;
-    const Name *self; /* the definition; NULL: it is none */
-    Lendable *of;
-    unsigned depth; /* of calls that are looked through */
-} LendSearch;
-
-static const Lendable *lendable(Gen *g, const Function *fn, const Name *self, unsigned depth);
-
-#define LEND_PARAMS_MOST 64
-#define LEND_DEPTH_MOST 4
-
-static void note_lent_args(LendSearch *s, const Call *call)
-{
-    const GlobalVar *callee = expr_as_global(call->callee);
-    const Def *def = callee ? module_find(s->g->env, callee->name) : NULL;
-    uint64_t takes = 0;
-    if (callee && callee->name == s->self)
-        takes = s->of->params;
-    else if (def && s->depth > 0)
-        takes = lendable(s->g, definition_form(s->g, def), callee->name, s->depth - 1)->params;
-    for (uint32_t i = 0; takes && i < call->args.n && i < LEND_PARAMS_MOST; i++)
-        for (uint32_t k = 0; (takes >> i & 1) && k < s->fn->params.n && k < LEND_PARAMS_MOST; k++)
-            if (call->args.at[i] == &s->fn->params.at[k]->base)
-                s->of->params |= (uint64_t)1 << k;
-}
-
-static WalkNext note_lendable(void *data, const Expr *e)
-{
-    LendSearch *s = data;
-    const Match *match = expr_as_match(e);
-    const Function *fn = s->fn;
-    for (uint32_t i = 0; match && i < fn->params.n && i < LEND_PARAMS_MOST; i++)
-        if (match_looks_at(match, fn->params.at[i]))
-            s->of->params |= (uint64_t)1 << i;
-    if (expr_as_call(e))
-        note_lent_args(s, expr_as_call(e));
-    return e->kind == EXPR_FUNCTION && e != &fn->base ? WALK_STOP : WALK_ON;
-}
-
-/* Of a definition whose calls lead back here what was found so far. */
-static const Lendable *lendable(Gen *g, const Function *fn, const Name *self, unsigned depth)
-{
-    static const Lendable none;
-    Lendable *of = fn ? ptrmap_find(&g->unit->lendable, fn) : NULL;
-    if (of || !fn)
-        return of ? of : &none;
-    of = arena_new(g->arena, Lendable);
-    ptrmap_put(&g->unit->lendable, fn, of);
-    uint64_t before;
-    do {
-        before = of->params;
-        ir_walk(&fn->base, note_lendable, NULL, &(LendSearch){g, fn, self, of, depth});
-    } while (of->params != before);
-    return of;
-}
-
-uint64_t instance_lendable(Gen *g, Instance *in)
-{
-    bool plain = in->fn && !in->has_self && !in->late && !in->open;
-    return plain ? lendable(g, in->fn, in->global, LEND_DEPTH_MOST)->params : 0;
-}
-
-bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg)
-{
-    const Def *def = module_find(g->env, global);
-    const Function *fn = definition_form(g, def);
-    return fn && arg < LEND_PARAMS_MOST &&
-           (lendable(g, fn, global, LEND_DEPTH_MOST)->params >> arg & 1);
-}
-
-Instance *instance_lent(Gen *g, Instance *in, uint64_t lent)
-{
-    if (in->own)
-        in = in->own;
-    if (lent == 0)
-        return in;
-    Instance *copy = in->lending;
-    while (copy && copy->lent != lent)
-        copy = copy->lending;
-    if (copy)
-        return copy;
-    copy = arena_new(g->arena, Instance);
-    *copy = *in;
-    copy->symbol = NULL;
-    copy->number = copy->thunk_number = 0;
-    copy->variants = NULL;
-    copy->info = NULL;
-    copy->inner = NULL;
-    copy->lent = lent;
-    copy->own = in;
-    in->lending = copy;
-    return copy;
 }
 
 static bool has_form(Gen *g, const Instance *in, const Type *t)
@@ -461,6 +360,7 @@ Instance *instance_of_literal(Fn *f, const Function *fn, Var *self)
     Instance *in = instance_new(g, fn, arena_copy_text(g->arena, name, (size_t)len));
     arena_on_free(g->arena, known_free, &in->known);
     in->open = fn->type_params.n > 0;
+    in->home = f->in;
     in->self_var = self;
     in->n_vars = f->in->n_vars;
     in->vars = f->in->vars;

@@ -60,6 +60,7 @@ typedef struct Gen Gen;
 /* The arguments are the code's, so that what nobody else holds is changed in place. */
 typedef void UnitEntry(JitState *state, const Value *args, Value *out);
 typedef struct Instance Instance;
+typedef struct PartOf PartOf;
 
 /* What the closures over one instance share. They count their unit, so that the code lives as long as they. */
 typedef struct FunctionInfo {
@@ -155,7 +156,7 @@ struct Unit {
     Vec(Dependency) needs; /* every definition that was looked up */
     Vec(Instance *) instances;
     PtrMap by_function; /* Function in A normal form -> the first Instance */
-    PtrMap lendable; /* Function in A normal form -> which of its parameters (instance.c) */
+    PtrMap handling; /* Function in A normal form -> what it does with its parameters (terms.c) */
     Vec(FunctionInfo *) infos;
     Vec(LateSite *) lates;
     Vec(VariantSite *) variants;
@@ -609,6 +610,18 @@ typedef struct Facts {
         misfits; /* calls of operators that do not take such shapes, which is said when the program comes there */
 } Facts;
 
+/* Of the first so many parameters: with the state and the closure in front of them they have bits of one word. */
+#define TERMS_PARAMS_MOST 62
+
+/* What is known of calls beyond types. */
+typedef struct Terms {
+    uint64_t lent; /* parameters, as bits, that stay the caller's */
+    bool lends_self; /* and so does the closure */
+    bool lends_result; /* a part of these, which gets no count */
+    Instance *const
+        *given; /* by parameter: the function that it always is, or NULL; NULL: none is known */
+} Terms;
+
 /* A function at concrete types; or one that is polymorphic, of which such are made. */
 struct Instance {
     const Function *fn; /* in A normal form */
@@ -642,10 +655,11 @@ struct Instance {
     LLVMTypeRef type;
     uint32_t thunk_number; /* likewise */
     Ssa thunk; /* the same behind the convention of closures */
-    uint64_t
-        lent; /* parameters, as bits, that stay the caller's: this is a copy for calls that lend them */
-    Instance *lending; /* such copies */
-    Instance *own; /* of a copy: the one that is lent nothing, which its calls of itself mean too */
+    Instance *home; /* of a literal: what it stands in */
+    Terms terms; /* this is a copy for calls that keep to them */
+    Instance *copies; /* such copies */
+    PartOf *source; /* of its result (results.c); NULL: nobody asked */
+    Instance *own; /* of a copy: the one for any call, which its calls of itself mean too */
     bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
     bool judged; /* whether it is */
     Instance *inner; /* a copy that stands in place of calls of itself; NULL: none */
@@ -673,14 +687,10 @@ Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Ty
                           Span span);
 /* The function in A normal form, which is made once; NULL when a limit is hit. */
 Function *instance_normal_form(Gen *g, const Function *fn);
+/* That of a definition; NULL when it has none, or a limit is hit. */
+Function *definition_form(Gen *g, const Def *def);
 /* Of a definition, an operator or a constructor that is used as a polymorphic value of this type; open. */
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
-/* Parameters, as bits, that may be lent: those that the function takes apart, or hands to one that does. */
-uint64_t instance_lendable(Gen *g, Instance *in);
-/* Whether calls of the definition may lend it this argument. */
-bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg);
-/* Its copy for calls that lend these; itself for none. */
-Instance *instance_lent(Gen *g, Instance *in, uint64_t lent);
 /* Whether its convention is FASTCC. */
 bool instance_is_plain(Gen *g, Instance *in);
 /* A copy for putting in place of calls of itself, once. */
@@ -697,6 +707,30 @@ LLVMTypeRef instance_function_type(Gen *g, const Instance *in);
 LLVMTypeRef closure_type(Gen *g, const Type *fn);
 /* Makes its value usable in this module, whose code it becomes unless it has been made. */
 void instance_enter(Gen *g, Instance *in);
+
+/* terms.c */
+/* Parameters, as bits, that may be lent: those that the function takes apart, or hands to one that does. */
+uint64_t instance_lendable(Gen *g, const Instance *in);
+/* Whether calls of the definition may lend it this argument. */
+bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg);
+/* Parameters, as bits, that the function calls, or hands to one that does. */
+uint64_t instance_called(Gen *g, const Instance *in);
+/* Whether a copy for the function as this argument is worth while, and no first one of ever more. */
+bool instance_may_be_given(Gen *g, Instance *in, uint32_t param, const Instance *given);
+/* Its copy for calls on such terms; itself for none. */
+Instance *instance_on(Gen *g, Instance *in, Terms terms);
+/* The function that the parameter always is; NULL: it is not known. */
+Instance *instance_given(const Instance *in, uint32_t param);
+/* Whether the parameter comes without a value: it is a function that captures nothing. */
+bool instance_goes_without(const Instance *in, uint32_t param);
+/* Whether calls hand over no count of the parameter. */
+bool instance_is_lent(const Instance *in, uint32_t param);
+
+/* results.c */
+/* Whether the result is a part of arguments that live until the caller has returned: these, as bits. */
+bool instance_may_lend_result(Gen *g, Instance *in, uint64_t staying);
+/* Whether a call of the one may lead to a call of the other, as far as is known. */
+bool definition_leads_back(Gen *g, const Name *callee, const Name *caller);
 
 /* shapes.c */
 /* Finds the facts of an instance whose parameters have their types, and with them its result. */
@@ -883,6 +917,8 @@ bool function_make(Gen *g, Instance *in);
 const Type *fn_type(Fn *f, const Expr *e);
 Val *fn_val(Fn *f, const Expr *atom);
 Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at);
+/* The function of this type that a definition, an operator or a constructor is as a value; NULL after refusing. */
+Instance *fn_instance_of_atom(Fn *f, const Expr *atom, const Type *type);
 /* The operand's value, lent. */
 Ssa fn_borrow(Fn *f, const Expr *atom);
 /* The operand's value, owned: moved when this is its last use. */
@@ -903,6 +939,8 @@ void fn_retain(Fn *f, Repr r, Ssa v);
 void fn_release(Fn *f, Repr r, Ssa v);
 /* The same, faster, for what is known by its type. */
 void fn_release_as(Fn *f, const Type *type, Ssa v);
+/* What the variable has. */
+void fn_release_val(Fn *f, const Val *val);
 void fn_release_cold(Fn *f, Repr r, Ssa v);
 /* Gives up a count of an object that has others. */
 void fn_release_shared(Fn *f, Repr r, Ssa object, Ssa refs);
@@ -982,8 +1020,8 @@ void fn_cells_end(Fn *f);
 /* The same on the way out. */
 void fn_cells_leave(Fn *f);
 
-/* drop.c: ends an object of the type, whose last count was given up. */
-void fn_drop(Fn *f, const Type *type, Ssa v);
+/* drop.c: ends an object of the type, whose last count was given up; a closure of the instance, where that is known. */
+void fn_drop(Fn *f, const Type *type, const Instance *closure, Ssa v);
 
 /* match.c */
 Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail);

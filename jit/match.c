@@ -266,7 +266,7 @@ void fn_end_value(Fn *f, const Var *v)
             return;
         }
     }
-    fn_release_as(f, val->type, val->at);
+    fn_release_val(f, val);
 }
 
 /* Whether the value is ours, and the match the last to use it outside its clauses. */

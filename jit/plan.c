@@ -172,7 +172,7 @@ static void hold_slot(void *data, Expr *const *slot)
         return;
     Val *val = ptrmap_find(&f->vals, v);
     fn_moved(f, v);
-    if (val->at && !val->fixed && val->repr.kind != REPR_SCALAR)
+    if (val_is_counted(val))
         vec_push(&f->waiting, f->g->arena, v);
 }
 
