@@ -250,27 +250,38 @@ static void compute_instance_norm(TeBuilder *b)
     emit_scaled(b, normalised(b, x, on), axis);
 }
 
-/* The shape with the channels split in groups. */
-static int group_shape(const int64_t *shape, int rank, int axis, int64_t groups, int64_t *out)
+/* The shape with the channels split in groups, which stand at axis `*at`. Where there is no room for an axis more, those before the groups
+ * are one, and those behind. */
+static int group_shape(const int64_t *shape, int rank, int axis, int64_t groups, int64_t *out,
+                       int *at)
 {
+    int64_t each = shape[axis] / groups;
     int n = 0;
+    if (rank == TENSOR_RANK_MOST) {
+        out[0] = 1, out[1] = groups, out[2] = each;
+        for (int i = 0; i < rank; i++)
+            out[i < axis ? 0 : 2] *= i == axis ? 1 : shape[i];
+        *at = 1;
+        return 3;
+    }
     for (int i = 0; i < rank; i++) {
         if (i == axis)
             out[n++] = groups;
-        out[n++] = i == axis ? shape[i] / groups : shape[i];
+        out[n++] = i == axis ? each : shape[i];
     }
+    *at = axis;
     return n;
 }
 
 static void compute_group_norm(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
-    int axis = ops_axis(b->attrs, "axis", x.rank);
-    int64_t split[TENSOR_RANK_MOST + 1];
-    int n = group_shape(x.shape, x.rank, axis, attrs_int(b->attrs, "num_groups", 1), split);
-    bool on[TENSOR_RANK_MOST + 1];
+    int axis = ops_axis(b->attrs, "axis", x.rank), at;
+    int64_t split[TENSOR_RANK_MOST];
+    int n = group_shape(x.shape, x.rank, axis, attrs_int(b->attrs, "num_groups", 1), split, &at);
+    bool on[TENSOR_RANK_MOST];
     for (int i = 0; i < n; i++)
-        on[i] = i > axis;
+        on[i] = i > at;
     TeTensor y = normalised(b, ops_reshape(b, x, n, split), on);
     emit_scaled(b, ops_reshape(b, y, x.rank, x.shape), axis);
 }
@@ -455,11 +466,11 @@ static Expr *infer_group_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
     if (index > 0 || !t || !dims_static(t->n, t->dims))
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
-    int axis = ops_axis(call->attrs, "axis", (int)t->n), n;
-    int64_t split[TENSOR_RANK_MOST + 1], axes[TENSOR_RANK_MOST];
+    int axis = ops_axis(call->attrs, "axis", (int)t->n), n, at;
+    int64_t split[TENSOR_RANK_MOST], axes[TENSOR_RANK_MOST];
     uint32_t folded = 0;
-    n = group_shape(t->dims, (int)t->n, axis, attrs_int(call->attrs, "num_groups", 1), split);
-    for (int i = axis + 1; i < n; i++)
+    n = group_shape(t->dims, (int)t->n, axis, attrs_int(call->attrs, "num_groups", 1), split, &at);
+    for (int i = at + 1; i < n; i++)
         axes[folded++] = i;
     Attr to = ops_attr_ints(&m, "newshape", (uint32_t)n, split);
     Attr back = ops_attr_ints(&m, "newshape", t->n, t->dims);

@@ -547,8 +547,22 @@ def test_pages(open):
     t.expect_text("  :show")
     t.keys("q")
     t.expect("relay>")
+    assert "  :quit" not in "\n".join(t.lines("-S", "-")), "what nobody wanted to see is there"
     t.enter("1 + 1")
     t.expect("2", "relay>")
+    t.enter(":clear")
+    t.until(lambda: t.screen() == "relay>", "the screen is not empty")
+
+
+def test_rows_fit(open):
+    """A row of a table goes on below its second column; a line that begins further in has none."""
+    t = open(columns=72, rows=150)
+    t.enter(":help")
+    t.expect("leaves.", "relay>")
+    t.expect_text("  :help [NAME]                    What can be typed here; what an\n" + 34 * " " + "operator, a")
+    name = "%" + 35 * "a"
+    t.enter(":show text fn (%s: int32) { add(%s, %s) }" % (name, name, name))
+    t.expect_text("\n  add(%s,\n      %s)\n" % (name, name))
 
 
 def test_parts(open):

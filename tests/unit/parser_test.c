@@ -102,6 +102,7 @@ static void test_states(void)
     check_state("f(\"abc", TEXT_INCOMPLETE);
     check_state("/* abc", TEXT_INCOMPLETE);
     check_state(":type (1", TEXT_COMPLETE);
+    check_state(":type (1\r\n\r\n", TEXT_COMPLETE);
     check_state("1)", TEXT_INVALID);
     check_state("1 $ 2", TEXT_INVALID);
     check_state("", TEXT_COMPLETE);

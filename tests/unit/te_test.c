@@ -96,6 +96,26 @@ static void test_printed(void)
                "    where v0 = exp((x[i0 - 1] or 0) - 0.5) * 3\n");
 }
 
+/* Up to four inputs have letters, more have numbers. */
+static void test_names_of_inputs(void)
+{
+    int64_t shape[1] = {2};
+    for (int n = 4; n <= 5; n++) {
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        Te *i[1] = {te_axis(&b, 0)}, *sum = NULL;
+        for (int k = 0; k < n; k++) {
+            Te *one = te_load(&b, te_add_input(&b, f32, 1, shape), i);
+            sum = sum ? te_binary(&b, TE_ADD, sum, one) : one;
+        }
+        TeTensor y = te_map(&b, f32, 1, shape, sum);
+        CHECK_TEXT(printed(te_finish(&b, 1, &y, false)),
+                   n == 4 ? "for i0 in 0..2:\n  out[i0] = x[i0] + y[i0] + z[i0] + w[i0]\n"
+                          : "for i0 in 0..2:\n"
+                            "  out[i0] = x0[i0] + x1[i0] + x2[i0] + x3[i0] + x4[i0]\n");
+    }
+}
+
 static TeProgram *product_of(int64_t m, int64_t k, int64_t n, DType dtype)
 {
     int64_t a[2] = {m, k}, c[2] = {k, n}, out[2] = {m, n};
@@ -225,6 +245,7 @@ int main(void)
     test_reshape_is_view();
     test_unneeded();
     test_printed();
+    test_names_of_inputs();
     test_sides();
     test_contraction();
     test_scalars();

@@ -116,6 +116,11 @@ static void test_functions(Fixture *f)
         both(f, type_func(&f->cx, 0, NULL, 1, &arg, arg), type_func(&f->cx, 0, NULL, 0, NULL, arg)),
         "none");
     CHECK(f->ck.misfit.kind == MISFIT_ARITY);
+    /* What was reported as wrong is equal to itself, wherever it stands. */
+    const Type *bad = f->cx.poison;
+    const TypeVar *v = a->params[0], *w = b->params[0];
+    CHECK(type_equal(type_func(&f->cx, 1, &v, 1, &bad, a->result),
+                     type_func(&f->cx, 1, &w, 1, &bad, b->result)));
     /* A type parameter is rigid. */
     CHECK_TEXT(both(f, a->parts[0], int32_type(f)), "none");
     CHECK_TEXT(both(f, a->parts[0], b->parts[0]), "none");
