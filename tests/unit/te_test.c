@@ -172,6 +172,32 @@ static void test_contraction(void)
     tensor_release(i);
 }
 
+/* A place lies inside from minus the extent on, and below the extent. */
+static void test_places(void)
+{
+    static const DType i64 = {DTYPE_CODE_INT, 64, 1};
+    static const struct {
+        int64_t place;
+        bool inside;
+    } cases[] = {{-4, false}, {-3, true}, {0, true}, {2, true}, {3, false}};
+    int64_t shape[1] = {40};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    Te *at[1] = {te_axis(&b, 0)};
+    Te *v = te_load(&b, te_add_input(&b, i64, 1, shape), at);
+    TeTensor y = te_map(&b, i64, 1, shape, te_binary(&b, TE_PLACE, v, te_int(&b, 3)));
+    const TeProgram *p = te_finish(&b, 1, &y, false);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        Tensor *x = tensor_new(&cx.limits, i64, 1, shape);
+        memcpy(x->data + 39 * 8, &cases[k].place, 8);
+        Tensor *out = run_one(p, 1, &x);
+        CHECK((out != NULL) == cases[k].inside);
+        tensor_release(out);
+        tensor_release(x);
+    }
+    diags_clear(cx.diags);
+}
+
 /* What one operator does to scalars, through te_run_scalar and through op_eval. */
 static Value scalar_op(const char *name, Value x, Value y)
 {
@@ -246,6 +272,7 @@ int main(void)
     test_unneeded();
     test_printed();
     test_names_of_inputs();
+    test_places();
     test_sides();
     test_contraction();
     test_scalars();

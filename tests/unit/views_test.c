@@ -173,6 +173,15 @@ static void check_ids(RelaySession *s, Bundle *b)
     free(first);
 }
 
+/* Of the cells of references those are marked that a step has made or written. */
+static void check_cells(RelaySession *s, Bundle *b)
+{
+    look(s, b,
+         ":step { let %a = ref(1); let %b = ref(2); let %u = ref_write(%a, 3); ref_read(%b) }");
+    CHECK(count(b->html, "<tr class=\"relay-new\"><th>r1") == 2);
+    CHECK(count(b->html, "<tr class=\"relay-new\"><th>r2") == 1);
+}
+
 int main(void)
 {
     RelaySession *s = relay_session_new(NULL);
@@ -181,6 +190,7 @@ int main(void)
     check_plots(s, &b);
     check_graphs(s, &b);
     check_ids(s, &b);
+    check_cells(s, &b);
     check_first_step(s, &b);
     check_substitution(s, &b);
     check_all_are_here();
