@@ -489,13 +489,23 @@ typedef struct RelayCommand {
     const char *name; /* without the colon */
     const char *args; /* "EXPR", "[PASS] EXPR", "" */
     const char *doc; /* one sentence */
+    const char *more; /* further sentences, or "" */
+    const char *group; /* the title of those that it stands with, or "" */
 } RelayCommand;
+
+/* A word that stands for itself in the arguments of a command, `steps=` and what it means; or, without a word, an example. */
+typedef struct RelayCommandPart {
+    const char *command, *word, *text;
+} RelayCommandPart;
 
 /* What `relay compile` makes, in the order of the help text: name and doc; `n` receives their number. */
 const RelayCommand *relay_kinds(size_t *n);
 
 /* The commands of cells, in the order of the help text; `n` receives their number. */
 const RelayCommand *relay_commands(size_t *n);
+
+/* Their words, and their examples, in the order of the commands. */
+const RelayCommandPart *relay_command_parts(size_t *n);
 
 /* "0.1.0". */
 const char *relay_version(void);

@@ -192,47 +192,26 @@ Module *command_module(CommandCall *c)
 
 /* ---- the table --------------------------------------------------------------------------------------------------------------- */
 
-static const RelayCommand rows[] = {
-#define COMMAND(name, args, doc, fn) {name, args, doc},
+#define GROUP(id, title) static const char title_##id[] = title;
 #include "session/commands.def"
-#undef COMMAND
+
+static const RelayCommand rows[] = {
+#define COMMAND(name, group, args, doc, more, fn) {name, args, doc, more, title_##group},
+#include "session/commands.def"
+};
+
+static const RelayCommandPart parts[] = {
+#define CHOICE(command, word, doc) {command, word, doc},
+#define EXAMPLE(command, cell) {command, "", cell},
+#include "session/commands.def"
 };
 
 static void (*const functions[])(CommandCall *c) = {
-#define COMMAND(name, args, doc, fn) fn,
+#define COMMAND(name, group, args, doc, more, fn) fn,
 #include "session/commands.def"
-#undef COMMAND
 };
 
 #define N_ROWS (sizeof rows / sizeof *rows)
-
-void command_help(CommandCall *c)
-{
-    if (c->text.len) {
-        command_doc(c);
-        return;
-    }
-    static const char first[] =
-        "Type an expression, `let %x = …;`, `def @f(…) { … }`, `type T { … }`, or a command:";
-    static const char last[] =
-        "Tab completes, `NAME?` tells about a name. An unfinished line goes on in the next one. "
-        "Ctrl-R searches the history, Ctrl-C interrupts, Ctrl-D leaves.";
-    Buf b = {0};
-    int width = session_width(c->s);
-    fill_words(&b, str_of(first), 0, width);
-    buf_str(&b, "\n\n");
-    for (size_t i = 0; i < N_ROWS; i++) {
-        enum { COLUMN = 34 };
-        Buf left = {0};
-        buf_printf(&left, "  :%s %s", rows[i].name, rows[i].args);
-        fill_row(&b, buf_text(&left), str_of(rows[i].doc), COLUMN, width);
-        buf_deinit(&left);
-    }
-    buf_char(&b, '\n');
-    fill_words(&b, str_of(last), 0, width);
-    emit_text(c->s, RELAY_OUTPUT_DISPLAY, &b);
-    buf_deinit(&b);
-}
 
 const RelayCommand *relay_commands(size_t *n)
 {
@@ -240,20 +219,31 @@ const RelayCommand *relay_commands(size_t *n)
     return rows;
 }
 
-/* The row of the name, or the only one that begins so; N_ROWS for none. Those that come into question go to `names`. */
-static size_t find_row(Str name, const char **names)
+const RelayCommandPart *relay_command_parts(size_t *n)
+{
+    *n = sizeof parts / sizeof *parts;
+    return parts;
+}
+
+/* The row of the name, or the only one that begins so; N_ROWS for none. */
+static size_t find_row(Str name)
 {
     size_t found = N_ROWS, n = 0;
     for (size_t i = 0; i < N_ROWS; i++) {
-        names[i] = rows[i].name;
-        if (str_is(name, names[i]))
+        if (str_is(name, rows[i].name))
             return i;
-        if (name.len && !strncmp(names[i], name.ptr, name.len)) {
+        if (name.len && !strncmp(rows[i].name, name.ptr, name.len)) {
             found = i;
             n++;
         }
     }
     return n == 1 ? found : N_ROWS;
+}
+
+const RelayCommand *command_find(Str name)
+{
+    size_t found = find_row(name);
+    return found < N_ROWS ? &rows[found] : NULL;
 }
 
 /* "`:save` or `:set`": those that begin so. */
@@ -271,12 +261,11 @@ static void help_prefix(Diag *d, Str name)
 
 void command_run(RelaySession *s, const CellItem *item)
 {
-    const char *names[N_ROWS];
     CommandCall c = {.s = s, .args = item->args};
     const Source *source = sources_get(&s->cx.sources, item->args.source);
     c.text = (Str){source ? source->text + item->args.from : "",
                    source ? item->args.to - item->args.from : 0};
-    size_t found = find_row(item->command, names);
+    size_t found = find_row(item->command);
     if (found < N_ROWS) {
         c.row = &rows[found];
         functions[found](&c);
@@ -288,6 +277,9 @@ void command_run(RelaySession *s, const CellItem *item)
     Diag *d = diag_error(s->cx.diags, E0405_UNKNOWN_COMMAND, span, "there is no command `:%s`",
                          wanted ? wanted : "");
     help_prefix(d, item->command);
+    const char *names[N_ROWS];
+    for (size_t i = 0; i < N_ROWS; i++)
+        names[i] = rows[i].name;
     if (!d->helps)
         diag_suggest_as(d, ":", wanted ? wanted : "", N_ROWS, names);
     diag_help(d, "`:help` lists the commands");

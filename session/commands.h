@@ -13,10 +13,13 @@ typedef struct CommandCall {
     const RelayCommand *row;
 } CommandCall;
 
-#define COMMAND(name, args, doc, fn) void fn(CommandCall *c);
+#define COMMAND(name, group, args, doc, more, fn) void fn(CommandCall *c);
 #include "session/commands.def"
-#undef COMMAND
 
+/* The row of the name, or the only one that begins so; NULL for none. */
+const RelayCommand *command_find(Str name);
+/* The page of a diagnostic. */
+void page_display(RelaySession *s, DiagCode code);
 /* The first word of the arguments; what is left stays in the call. */
 Str command_word(CommandCall *c);
 /* `name=number` in front of the other arguments, which it takes off; `value` stays when it is not there. False after a diagnostic. */

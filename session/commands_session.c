@@ -6,6 +6,7 @@
 #include "runtime/npy.h"
 #include "runtime/params.h"
 #include "session/commands.h"
+#include "session/help.h"
 #include "session/views/plot.h"
 #include "session/explain.h"
 #include "session/tier.h"
@@ -150,51 +151,6 @@ void command_text(CommandCall *c)
     show_value(c, display_text);
 }
 
-typedef Vec(const char *) Names;
-
-typedef struct Topics {
-    Names names;
-    Arena *arena;
-} Topics;
-
-static bool add_op(void *data, const Op *op)
-{
-    Topics *t = data;
-    vec_push(&t->names, t->arena, op->name);
-    return true;
-}
-
-/* Operators, and what the session and its libraries define. */
-static void suggest_topic(RelaySession *s, Diag *d, const char *wanted)
-{
-    Topics t = {.arena = &s->cx.own_diags.arena};
-    bool global = wanted[0] == '@';
-    for (size_t i = 0; global && i < s->env->defs.n; i++)
-        vec_push(&t.names, t.arena, s->env->defs.at[i].name->text);
-    for (size_t i = 0; !global && i < s->env->types.n; i++) {
-        const TypeDef *def = s->env->types.at[i];
-        vec_push(&t.names, t.arena, def->name->text);
-        for (uint32_t k = 0; k < def->n_cons; k++)
-            vec_push(&t.names, t.arena, def->cons[k]->name->text);
-    }
-    if (!global)
-        op_each(s->cx.ops, add_op, &t);
-    diag_suggest_as(d, global ? "@" : "", wanted + global, t.names.n, t.names.at);
-}
-
-void command_doc(CommandCall *c)
-{
-    if (!command_need(c, "the name of an operator, a function or a command"))
-        return;
-    char *name = command_rest(c);
-    if (name && !relay_session_inspect(c->s, name, strlen(name), strlen(name), 1, c->s->sink))
-        suggest_topic(c->s,
-                      diag_error(c->s->cx.diags, E0402_USAGE, c->args,
-                                 "there is nothing to say about `%s`", name),
-                      name);
-    free(name);
-}
-
 /* What was typed as the definition; nothing when it was made, as by a pass. */
 static Str written_as(const RelaySession *s, const Def *def)
 {
@@ -255,7 +211,7 @@ void command_edit(CommandCall *c)
     } else {
         char *name = command_rest(c);
         if (name)
-            suggest_topic(
+            topic_suggest(
                 c->s,
                 diag_error(c->s->cx.diags, E0402_USAGE, c->args, "there is no function `%s`", name),
                 name);
@@ -274,8 +230,7 @@ static void unknown_code(CommandCall *c, const char *name)
     diag_help(d, "a code is a letter and four digits, as the messages show it in brackets");
 }
 
-/* The page of a diagnostic. */
-static void display_page(RelaySession *s, DiagCode code)
+void page_display(RelaySession *s, DiagCode code)
 {
     const ErrorPage *page = error_page(code);
     if (!page) {
@@ -313,7 +268,7 @@ void command_explain(CommandCall *c)
     if (code == DIAG_CODES)
         unknown_code(c, name);
     else
-        display_page(c->s, code);
+        page_display(c->s, code);
     free(name);
 }
 

@@ -2,6 +2,7 @@
 #include "passes/analysis.h"
 #include "passes/pass.h"
 #include "base/memory.h"
+#include "session/commands.h"
 #include "session/internal.h"
 #include "stdlib/stdlib.h"
 
@@ -624,7 +625,30 @@ static const struct {
     {"%x", offer_locals},
 };
 
-static void offer_argument_word(Completer *c, Str word)
+/* The word that stands for itself: `split` of `split LOOP N`, `steps=` of `steps=N`. */
+static Str own_word(const char *form)
+{
+    size_t n = strcspn(form, " =");
+    return (Str){form, n + (form[n] == '=')};
+}
+
+/* The choice of the command whose word this is; without one the steps: those that its arguments do not name. */
+static void offer_choices(Completer *c, const RelayCommand *row, Str wanted)
+{
+    size_t n;
+    const RelayCommandPart *parts = relay_command_parts(&n);
+    for (size_t i = 0; i < n; i++) {
+        Str word = own_word(parts[i].word);
+        char *name = memory_text(word.ptr, word.len);
+        bool mine = name && word.len && !strcmp(parts[i].command, row->name);
+        if (mine && (wanted.len ? str_is(wanted, name) : !strstr(row->args, name)))
+            offer(c, "", name, "argument", NULL, parts[i].text);
+        c->rank += mine && !wanted.len;
+        free(name);
+    }
+}
+
+static void offer_argument_word(Completer *c, const RelayCommand *row, Str word)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (word.len >= strlen(kinds[i].word) &&
@@ -632,18 +656,17 @@ static void offer_argument_word(Completer *c, Str word)
             kinds[i].offer(c);
             return;
         }
-    if (!islower((unsigned char)word.ptr[0]))
-        return;
-    const char *equals = memchr(word.ptr, '=', word.len);
-    char *name = copy(word.ptr, equals ? (size_t)(equals - word.ptr) + 1 : word.len);
-    /* `time SECONDS`: what comes behind it. */
-    const char *behind = word.ptr + word.len;
-    size_t n = *behind == ' ' ? strspn(behind + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") : 0;
-    char *detail = copy(n > 0 ? behind + 1 : "", n);
-    if (name && detail)
-        offer(c, "", name, "argument", NULL, detail);
-    free(name);
-    free(detail);
+    Str own = own_word(word.ptr);
+    own.len = own.len < word.len ? own.len : word.len;
+    if (str_is(word, "on")) { /* `on|off` */
+        offer(c, "", "on", "argument", NULL, NULL);
+        c->rank++;
+        offer(c, "", "off", "argument", NULL, NULL);
+    } else if (islower((unsigned char)word.ptr[0])) {
+        offer_choices(c, row, own);
+    } else if (str_is(word, "STEP")) {
+        offer_choices(c, row, (Str){"", 0});
+    }
 }
 
 /* Whether what the word of a row stands for begins where an expression may. */
@@ -652,27 +675,40 @@ static bool is_expression(Str word)
     return str_is(word, "EXPR") || str_is(word, "A") || str_is(word, "B") || str_is(word, "NAME");
 }
 
+/* Where in the arguments of a command the cursor is. */
+typedef struct RowPlace {
+    int words; /* how many stand before it */
+    bool leading; /* nothing but settings, `steps=3` */
+    bool
+        behind; /* a value ends before it, and no choice of the command stands there since the last `;` */
+} RowPlace;
+
 /* Offers the words of the row that may stand at this place of the arguments: `[time SECONDS | memory MIB]` has `time` and `memory` first,
  * and `asm @f | EXPR` either of the last two behind `asm`. True when an expression may stand there. */
-static bool offer_by_row(Completer *c, const char *args, int place)
+static bool offer_by_row(Completer *c, const RelayCommand *row, const RowPlace *place)
 {
     int at = 0, last = 0, base = 0, order = 0; /* `base`: where the words in brackets begin */
-    bool expression = false;
-    for (const char *p = args; *p;) {
-        size_t n = strcspn(p, " |[]()…,");
+    bool expression = false,
+         after = false; /* `after`: an expression stands before, of any length */
+    for (const char *p = row->args; *p;) {
+        size_t n = strcspn(p, " |[]();…,");
         Str word = {p, n};
         bool option = memchr(p, '=', n) != NULL;
         at = is_expression(word) ? last : at;
         c->rank = order++;
-        expression |= is_expression(word) && at <= place;
-        if (n && (at == place || option))
-            offer_argument_word(c, word);
+        expression |= is_expression(word) && at <= place->words;
+        bool here = option  ? place->leading
+                    : after ? place->behind && at <= place->words
+                            : at == place->words;
+        if (n && here)
+            offer_argument_word(c, row, word);
+        after |= is_expression(word);
         p += n;
         bool other = *p == '|' || (*p == ' ' && p[1] == '|');
         last = n ? at : last;
         at = other ? base : at + (n && !option && *p == ' ');
         last = other ? last : at;
-        for (; *p && strchr(" |[](),", *p); p++)
+        for (; *p && strchr(" |[]();,", *p); p++)
             base = *p == '[' ? at : *p == ']' ? 0 : base;
         while ((unsigned char)*p >= 0x80)
             p++;
@@ -681,20 +717,54 @@ static bool offer_by_row(Completer *c, const char *args, int place)
     return expression;
 }
 
-/* The command of the line that the cursor stands in, and how many words stand behind it before the one at the cursor. */
-static const RelayCommand *command_of(const char *text, size_t line, size_t from, int *place)
+static bool is_choice(const RelayCommand *row, Str word)
 {
-    size_t n, end = line + 1, words = 0;
-    const RelayCommand *rows = relay_commands(&n);
+    size_t n;
+    const RelayCommandPart *parts = relay_command_parts(&n);
+    for (size_t i = 0; i < n && word.len; i++)
+        if (!strcmp(parts[i].command, row->name) &&
+            strncmp(parts[i].word, word.ptr, word.len) == 0 &&
+            own_word(parts[i].word).len == word.len)
+            return true;
+    return false;
+}
+
+static bool ends_value(char c)
+{
+    return isalnum((unsigned char)c) || strchr("_)]}\"", c) != NULL;
+}
+
+/* The place at the end of the arguments. */
+static RowPlace place_of(const RelayCommand *row, Str args)
+{
+    RowPlace place = {.leading = true};
+    const char *end = args.ptr + args.len;
+    bool chosen = false;
+    for (const char *p = args.ptr; p < end; p++) {
+        size_t n = 0;
+        while (p + n < end && p[n] != ' ')
+            n++;
+        const char *equals = memchr(p, '=', n);
+        place.leading &= !n || (equals && is_choice(row, (Str){p, (size_t)(equals - p) + 1}));
+        place.words += n && p + n < end && !place.leading;
+        chosen = n && (chosen || is_choice(row, (Str){p, n})) && p[n - 1] != ';';
+        place.behind = n ? !chosen && (p[n - 1] == ';' || ends_value(p[n - 1])) : place.behind;
+        p += n;
+    }
+    return place;
+}
+
+/* The command of the line that the cursor stands in, and where in its arguments it stands. */
+static const RelayCommand *command_of(const char *text, size_t line, size_t from, RowPlace *place)
+{
+    size_t end = line + 1;
     while (end < from && (isalnum((unsigned char)text[end]) || text[end] == '_'))
         end++;
-    for (size_t i = end; i + 1 < from; i++)
-        words += text[i] != ' ' && text[i + 1] == ' ';
-    *place = (int)words;
-    for (size_t i = 0; i < n && end < from; i++)
-        if (str_is((Str){text + line + 1, end - line - 1}, rows[i].name))
-            return &rows[i];
-    return NULL;
+    const RelayCommand *row =
+        end < from ? command_find((Str){text + line + 1, end - line - 1}) : NULL;
+    if (row)
+        *place = place_of(row, (Str){text + end, from - end});
+    return row;
 }
 
 /* ---- the cursor ------------------------------------------------------------------------------------------------------------- */
@@ -730,7 +800,8 @@ static void complete_string(Completer *c, size_t line)
 }
 
 /* True when an expression may stand there, too. */
-static bool complete_command(Completer *c, const RelayCommand *row, int place, size_t line)
+static bool complete_command(Completer *c, const RelayCommand *row, const RowPlace *place,
+                             size_t line)
 {
     bool file = strstr(row->args, "FILE") != NULL;
     size_t from = c->cursor;
@@ -739,7 +810,7 @@ static bool complete_command(Completer *c, const RelayCommand *row, int place, s
     if (file)
         c->prefix = (Str){c->text + from, c->cursor - from};
     c->fit = FIT_WANTED;
-    bool expression = offer_by_row(c, row->args, place);
+    bool expression = offer_by_row(c, row, place);
     c->fit = FIT_LIKELY;
     return expression;
 }
@@ -835,7 +906,7 @@ void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
     while (line > 0 && text[line - 1] != '\n')
         line--;
     Completer c = {.s = s, .text = text, .cursor = cursor, .fit = FIT_LIKELY};
-    int place = 0;
+    RowPlace place = {0};
     const RelayCommand *row =
         text[line] == ':' && line < cursor ? command_of(text, line, from, &place) : NULL;
     size_t string = string_start(text, line, cursor);
@@ -850,7 +921,7 @@ void complete_at(RelaySession *s, const char *text, size_t len, size_t cursor,
     else if (quoted)
         complete_string(&c, line);
     else {
-        if (!row || complete_command(&c, row, place, line))
+        if (!row || complete_command(&c, row, &place, line))
             complete_expression(&c, len);
     }
     out->from = (size_t)(c.prefix.ptr - text);

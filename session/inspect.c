@@ -2,6 +2,7 @@
 #include "ir/print.h"
 #include "passes/pass.h"
 #include "runtime/show.h"
+#include "session/help.h"
 #include "session/internal.h"
 #include "session/op_doc.h"
 
@@ -86,18 +87,6 @@ bool describe_name(RelaySession *s, Buf *b, Str name, int detail)
     return true;
 }
 
-static bool describe_command(Buf *b, Str name)
-{
-    size_t n;
-    const RelayCommand *rows = relay_commands(&n);
-    for (size_t i = 0; i < n; i++)
-        if (str_is(name, rows[i].name)) {
-            buf_printf(b, ":%s %s\n%s", rows[i].name, rows[i].args, rows[i].doc);
-            return true;
-        }
-    return false;
-}
-
 static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, LexedToken t,
                      int detail)
 {
@@ -128,8 +117,8 @@ static bool describe(RelaySession *s, Buf *b, const char *text, size_t len, Lexe
         return false;
     }
     if (word.ptr[0] == ':')
-        return describe_command(b, bare);
-    return describe_name(s, b, dotted(text, len, t), detail) || describe_command(b, word);
+        return help_command(b, bare, session_width(s));
+    return describe_name(s, b, dotted(text, len, t), detail);
 }
 
 /* The text, and as Markdown what the word names when that is an operator. */
@@ -180,6 +169,8 @@ static void inspect(void *data)
         found = true;
         op = detail ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
     }
+    Str word = {text + at.token.from, at.token.to - at.token.from};
+    found = found || (at.found && help_word(&b, word, session_width(s)));
     if (found)
         emit_inspected(s, &b, op, call->sink);
     buf_deinit(&b);

@@ -32,7 +32,7 @@ typedef enum Make {
     K("exe", MAKE_PROGRAM, JIT_TEXT_OBJECT, "a program that does what `relay run` does")
 
 static const RelayCommand kinds[] = {
-#define KIND(name, make, text, doc) {name, "", doc},
+#define KIND(name, make, text, doc) {name, "", doc, "", ""},
     KINDS(KIND)
 #undef KIND
 };

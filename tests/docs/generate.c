@@ -86,11 +86,24 @@ static void analysis_page(Buf *b)
         buf_printf(b, "| `%s` | %s | %s |\n", row->name, analysis_takes(row), row->doc);
 }
 
-/* Text in a table: a bar would end the cell. */
-static void cell(Buf *b, const char *text)
+/* The words of a command, and below them its examples. */
+static void command_parts(Buf *b, const char *command)
 {
-    for (; text && *text; text++)
-        buf_printf(b, *text == '|' ? "\\%c" : "%c", *text);
+    size_t n;
+    const RelayCommandPart *parts = relay_command_parts(&n);
+    bool before = false, any = false;
+    for (size_t i = 0; i < n; i++) {
+        bool word = *parts[i].word != 0;
+        if (strcmp(parts[i].command, command) != 0)
+            continue;
+        buf_str(b, any && word == before ? "" : "\n");
+        if (word)
+            buf_printf(b, "- `%s`: %s\n", parts[i].word, parts[i].text);
+        else
+            buf_printf(b, "    %s\n", parts[i].text);
+        any = true;
+        before = word;
+    }
 }
 
 static void command_page(Buf *b)
@@ -98,11 +111,13 @@ static void command_page(Buf *b)
     size_t n;
     const RelayCommand *rows = relay_commands(&n);
     buf_str(b, "# Commands\n\nWhat can be typed in a session besides Relay. Made from the rows in "
-               "`session/commands.def`.\n\n| command | |\n| --- | --- |\n");
+               "`session/commands.def`;\n`:help NAME` shows one.\n");
     for (size_t i = 0; i < n; i++) {
-        buf_printf(b, "| `:%s%s", rows[i].name, *rows[i].args ? " " : "");
-        cell(b, rows[i].args);
-        buf_printf(b, "` | %s |\n", rows[i].doc);
+        if (i == 0 || strcmp(rows[i].group, rows[i - 1].group) != 0)
+            buf_printf(b, "\n## %s\n", rows[i].group);
+        buf_printf(b, "\n`:%s%s%s`\n\n%s%s%s\n", rows[i].name, *rows[i].args ? " " : "",
+                   rows[i].args, rows[i].doc, *rows[i].more ? " " : "", rows[i].more);
+        command_parts(b, rows[i].name);
     }
 }
 

@@ -542,9 +542,9 @@ def test_pages(open):
     t.type(":help")
     t.keys("Enter")
     t.expect_text("-- more: Space")
-    t.expect_text("  :type EXPR")
+    t.expect_text("Questions")
     t.keys("Space")
-    t.expect_text("  :show")
+    t.expect_text("  :rewrites  ")
     t.keys("q")
     t.expect("relay>")
     assert "  :quit" not in "\n".join(t.lines("-S", "-")), "what nobody wanted to see is there"

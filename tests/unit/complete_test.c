@@ -105,6 +105,18 @@ int main(void)
     CHECK_TEXT(offers(s, ":show l^"), "lowered llvm");
     CHECK_TEXT(offers(s, ":show llvm @ar^"), "@area");
     CHECK_TEXT(offers(s, ":schedule @area vec^"), "vectorise");
+    CHECK_TEXT(offers(s, ":sched exp(%x + 1f) s^"), "split settle sum subtract");
+    CHECK_TEXT(offers(s, ":schedule exp(%x + 1f) ^"), "direct plain split reorder");
+    CHECK_TEXT(offers(s, ":schedule exp(%x) split j1 16; vec^"), "vectorise");
+    CHECK(!first(s, ":schedule exp(%x) + s^", "split"));
+    CHECK(!first(s, ":schedule exp(%x) split s^", "split"));
+    CHECK_TEXT(offers(s, ":pass FuseOps @area a^"), "as add arange argmax");
+    CHECK(first(s, ":step ste^", "steps="));
+    CHECK(first(s, ":step steps=3 fr^", "from="));
+    CHECK(first(s, ":train steps=3 %l^", "%list"));
+    CHECK(!first(s, ":bench add(1f, se^", "seconds="));
+    CHECK_TEXT(offers(s, ":set exact ^"), "on off");
+    CHECK_TEXT(offers(s, ":set ^"), "opt exact tf32 cache");
     CHECK_TEXT(offers(s, ":explain E020^"), "E0201 E0202 E0203 E0204");
     CHECK(first(s, ":pass FoldConstant,Fuse^", "FuseOps"));
     CHECK(first(s, ":doc nn.rel^", "nn.relu"));

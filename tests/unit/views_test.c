@@ -132,9 +132,8 @@ static const char others[] =
 static void check_all_are_here(void)
 {
     static const char *const commands[] = {
-#define COMMAND(name, args, doc, function) name,
+#define COMMAND(name, group, args, doc, more, function) name,
 #include "session/commands.def"
-#undef COMMAND
     };
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char other[32], cell[32];
