@@ -247,9 +247,10 @@ static Nest *nest_by_hand(Gen *g, const TeProgram *p, const Tensor *const *known
     Buf why = {0};
     Nest *n = NULL;
     machine.transforms = false;
-    if (g->unit->counts.made > 1)
+    bool direct = hand_is(g->jit->steps, "direct");
+    if (g->unit->counts.made > 1 && !direct && !hand_is(g->jit->steps, "plain"))
         gen_refuse(g, "steps by hand are for one kernel, and here are several");
-    else if (hand_is_direct(g->jit->steps))
+    else if (direct)
         n = nest_by_strategies(g, p, known, &machine);
     else
         n = sched_by_hand(g->cx, g->arena, p, g->jit->steps, &why);

@@ -76,7 +76,7 @@ static const char *spoken_word(Parser *p, Str word)
     return NULL;
 }
 
-/* A line `?`, `nn.dense?`, `?nn.dense`, `help(nn.dense)` or `quit` is the command that it stands for; false for any other. */
+/* A line `?`, `nn.dense?`, `?nn.dense`, `help nn.dense`, `help(nn.dense)` or `quit` is the command that it stands for; false for any other. */
 static bool spoken(Parser *p, CellItem *out)
 {
     const char *at = p->lx.text + p->tok.from;
@@ -94,7 +94,8 @@ static bool spoken(Parser *p, CellItem *out)
         name = take_name(&left);
         asked = name.len > 0 && str_is(str_of(word), "help");
     } else if (word) {
-        name.len = 0;
+        name = str_is(name, "help") && left.len > 0 ? take_name(&left) : (Str){name.ptr, 0};
+        asked = name.len > 0;
     } else {
         asked |= take_marks(&left) && !str_is(name, "match");
     }

@@ -132,6 +132,11 @@ static const StepRow *row_of(Str word)
     return NULL;
 }
 
+const char *hand_name(size_t i)
+{
+    return i < sizeof rows / sizeof *rows ? rows[i].name : NULL;
+}
+
 const char *hand_steps(const char *text, size_t len)
 {
     int depth = 0;
@@ -151,10 +156,9 @@ const char *hand_steps(const char *text, size_t len)
     return NULL;
 }
 
-bool hand_is_direct(const char *steps)
+bool hand_is(const char *steps, const char *word)
 {
-    Str word = next_word(&steps);
-    return str_is(word, "direct") && !steps[strspn(steps, " ;")];
+    return str_is(next_word(&steps), word) && !steps[strspn(steps, " ;")];
 }
 
 typedef struct Find {
@@ -257,6 +261,11 @@ static bool take_step(Nest *n, const StepRow *row, const char **at, Buf *why)
     if (row->of == OF_LOOP_AND_NUMBER) {
         Str number = next_word(at);
         s.number = number.len ? strtol(number.ptr, NULL, 10) : 0;
+    }
+    if (row->of == OF_LOOP_AND_NUMBER && !s.number) {
+        buf_printf(why, "`%s %.*s` wants a number behind the loop: `%s %.*s 16`", row->name,
+                   (int)word.len, word.ptr, row->name, (int)word.len, word.ptr);
+        return false;
     }
     if (!row->apply(&s)) {
         buf_printf(why, "`%s %.*s` wants %s", row->name, (int)word.len, word.ptr, row->needs);

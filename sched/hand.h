@@ -5,10 +5,12 @@
 #include "base/buf.h"
 #include "loop/primitive.h"
 
+/* The names of the steps by number; NULL behind the last. */
+const char *hand_name(size_t i);
 /* Where steps begin behind an expression; NULL: there are none. */
 const char *hand_steps(const char *text, size_t len);
-/* Whether strategies are to decide after all, but take no fast transforms: `direct` stands there alone. */
-bool hand_is_direct(const char *steps);
+/* Whether this word stands there alone: `direct`, where strategies are to decide after all, but take no fast transforms, or `plain`. */
+bool hand_is(const char *steps, const char *word);
 /* Applies them one after the other; false when one cannot be, then `why` says which. The nest is of no use then. */
 bool hand_apply(Nest *n, const char *steps, Buf *why);
 

@@ -14,13 +14,6 @@ static void time_row(Buf *b, const char *name, Timing t)
     buf_printf(b, "   %6d run%s\n", t.runs, t.runs == 1 ? "" : "s");
 }
 
-static void say_if_known(Buf *b, const Runnable *code)
-{
-    if (runnable_is_constant(code))
-        buf_str(b, "\nThe optimiser knew the value: nothing was left to run. What is to be "
-                   "measured has to be an argument: `let %x = …;` before it.");
-}
-
 /* What a run brings to the card, and what comes back for this machine to read. */
 static void say_transfers(Buf *b, const CudaWork *card)
 {
@@ -51,7 +44,8 @@ static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double
             buf_printf(b, "; %u call%s of %u kernel%s, %u made before", kernels.calls,
                        kernels.calls == 1 ? "" : "s", kernels.kernels,
                        kernels.kernels == 1 ? "" : "s", kernels.kernels - kernels.made);
-        say_if_known(b, &code);
+        if (runnable_is_constant(&code))
+            buf_str(b, "\n" TIME_KNOWN);
     } else if (!compiled) {
         buf_printf(b, "%-10s%s", name, buf_text(&why));
     }
@@ -64,6 +58,12 @@ static bool time_compiled(RelaySession *s, Engine engine, const Thunk *t, double
         engine_release(s, &code);
     buf_deinit(&why);
     return ok;
+}
+
+static bool is_function(const Expr *e)
+{
+    const Type *type = e ? type_find(e->type) : NULL;
+    return type && type->kind == TYPE_FUNC;
 }
 
 void command_time(CommandCall *c)
@@ -91,6 +91,8 @@ void command_time(CommandCall *c)
             buf_str(&b, "\ncells run on the evaluator");
             tier_describe(s, &b);
         }
+        if (is_function(m->expr))
+            buf_str(&b, "\n" TIME_FUNCTION);
     }
     if (ok && session_status(s) == RELAY_OK)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
@@ -100,7 +102,7 @@ void command_time(CommandCall *c)
     module_release(m);
 }
 
-static void bench(RelaySession *s, const Thunk *t, TimeWish wish, const Peers *peers)
+static void bench(RelaySession *s, const Thunk *t, bool function, TimeWish wish, const Peers *peers)
 {
     Runnable code;
     Timing timing;
@@ -114,6 +116,7 @@ static void bench(RelaySession *s, const Thunk *t, TimeWish wish, const Peers *p
                                    .timing = &timing,
                                    .peers = peers,
                                    .opt_level = s->opt_level,
+                                   .function = function,
                                    .constant = engine_compiles(code.engine) &&
                                                runnable_is_constant(&code)});
     }
@@ -138,7 +141,8 @@ void command_bench(CommandCall *c)
     const char *path = arena_copy_text(&arena, file.ptr, file.len);
     if (m && (!file.len || peers_read(s, &arena, path, workload, &peers)) &&
         thunk_make(s, s->env, m, m->expr, CLOSURES_ALL, &t)) {
-        bench(s, &t, (TimeWish){.seconds = seconds, .runs = (int)runs}, file.len ? &peers : NULL);
+        bench(s, &t, is_function(m->expr), (TimeWish){.seconds = seconds, .runs = (int)runs},
+              file.len ? &peers : NULL);
         thunk_free(s, &t);
     }
     arena_deinit(&arena);

@@ -223,8 +223,11 @@ static void put_transfers(const BenchView *v, Buf *out)
                    v->timing->card.from / 1024);
 }
 
-static const char constant[] = "The optimiser knew the value: nothing was left to run. What is to "
-                               "be measured has to be an argument: `let %x = …;` before it.";
+/* NULL: there is nothing to say. */
+static const char *remark(const BenchView *v)
+{
+    return v->constant ? TIME_KNOWN : v->function ? TIME_FUNCTION : NULL;
+}
 
 static void bench_text(const BenchView *v, Buf *out)
 {
@@ -238,8 +241,8 @@ static void bench_text(const BenchView *v, Buf *out)
     if (v->code->engine == ENGINE_GPU)
         buf_str(out, ", ");
     put_transfers(v, out);
-    if (v->constant)
-        buf_printf(out, "\n%s", constant);
+    if (remark(v))
+        buf_printf(out, "\n%s", remark(v));
     if (!v->peers)
         return;
     buf_str(out, "\n\n");
@@ -391,9 +394,9 @@ static void bench_html(const BenchView *v, Buf *out)
         put_transfers(v, out);
         buf_str(out, "</p>");
     }
-    if (v->constant) {
+    if (remark(v)) {
         buf_str(out, "<p>");
-        html_words(out, constant);
+        html_words(out, remark(v));
         buf_str(out, "</p>");
     }
     if (v->peers)

@@ -34,7 +34,15 @@ typedef struct BenchView {
     const Peers *peers; /* NULL: there is no file */
     int opt_level;
     bool constant; /* nothing was left to run */
+    bool function; /* what was made is a function, which nobody called */
 } BenchView;
+
+/* What is said of a time that is none of the program's. */
+#define TIME_KNOWN                                                                             \
+    "The optimiser knew the value: nothing was left to run. What is to be measured has to be " \
+    "an argument: `let %x = …;` before it."
+#define TIME_FUNCTION \
+    "The value is a function, which was not called: a call of it is measured, as in `@f(%x)`."
 
 /* As text, as a page and as JSON, to look at. */
 void bench_emit(RelaySession *s, const BenchView *v);

@@ -111,11 +111,31 @@ static char *take_steps(CommandCall *c, Span *at)
     return text;
 }
 
+/* What stands behind the expression and is no step may have been meant as one. */
+static void suggest_step(const CommandCall *c, DiagsMark before)
+{
+    enum { NAMES_MOST = 32 };
+    const char *names[NAMES_MOST];
+    size_t n = 0;
+    Diag *d = diags_within(c->s->cx.diags, before, c->args);
+    const Source *source = d && d->code == E0104_EXPECTED_TOKEN
+                               ? sources_get(&c->s->cx.sources, d->span.source)
+                               : NULL;
+    while (n < NAMES_MOST && (names[n] = hand_name(n)))
+        n++;
+    char *word =
+        source ? memory_text(source->text + d->span.from, d->span.to - d->span.from) : NULL;
+    if (word)
+        diag_suggest(d, word, n, names);
+    free(word);
+}
+
 void command_schedule(CommandCall *c)
 {
     RelaySession *s = c->s;
     Span at = c->args;
     char *steps = take_steps(c, &at);
+    DiagsMark before = diags_mark(s->cx.diags);
     const Def *def = command_global(c);
     Module *m = command_module(c);
     Thunk t;
@@ -126,6 +146,8 @@ void command_schedule(CommandCall *c)
         schedule(c, t.module, t.name, expr_as_function(m->expr) ? NULL : &t, at);
         thunk_free(s, &t);
     }
+    if (!m)
+        suggest_step(c, before);
     s->steps = NULL;
     module_release(m);
     free(steps);
