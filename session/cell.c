@@ -156,16 +156,31 @@ static bool run_item_as_is(RelaySession *s, const CellItem *item, bool silent)
     return false;
 }
 
-/* A command that binds variables is noted as such, unless what it ran was noted. */
+/* The command with its arguments, also those that a person was asked for: these stand behind all that was typed. */
+static void note_command(RelaySession *s, const CellItem *item)
+{
+    const Source *source = sources_get(&s->cx.sources, item->span.source);
+    Buf b = {0};
+    if (source)
+        buf_printf(&b, "%.*s%s", (int)(item->span.to - item->span.from),
+                   source->text + item->span.from, buf_text(&s->answers));
+    journal_text(s, buf_text(&b), b.n);
+    buf_deinit(&b);
+}
+
+/* A command that binds variables is noted as such, unless it noted something itself. */
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     uint64_t binds = s->binds;
     size_t noted = s->journal.n;
+    buf_clear(&s->answers);
     bool ok = run_item_as_is(s, item, silent);
-    bool binds_more = item->kind == CELL_COMMAND && s->binds != binds && !s->undone;
-    if (ok && s->journal.n == noted &&
-        (item->kind == CELL_DEFINITIONS || item->kind == CELL_LET || binds_more))
+    if (!ok || s->journal.n != noted)
+        return ok;
+    if (item->kind == CELL_DEFINITIONS || item->kind == CELL_LET)
         journal_add(s, item->span);
+    else if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)
+        note_command(s, item);
     return ok;
 }
 

@@ -93,6 +93,7 @@ static bool ask_for(CommandCall *c, const char *what)
     if (added) {
         c->args = (Span){.source = source, .from = 0, .to = (uint32_t)added->len};
         c->text = (Str){added->text, added->len};
+        buf_printf(&c->s->answers, " %.*s", (int)added->len, added->text);
     }
     buf_deinit(&question);
     buf_deinit(&answer);

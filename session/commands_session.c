@@ -108,9 +108,9 @@ static bool is_variable(const char *text)
 
 void command_bytes(CommandCall *c)
 {
-    Str word = command_word(c);
+    Str word = command_need(c, "a variable and a file") ? command_word(c) : (Str){"", 0};
     char *name = memory_text(word.ptr, word.len);
-    char *path = command_need(c, "a variable and a file") ? command_rest(c) : NULL;
+    char *path = word.len && command_need(c, "a file") ? command_rest(c) : NULL;
     if (path && name && !is_variable(name)) {
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no variable", name);
         diag_help(d, "for instance `:bytes %%text FILE`");

@@ -146,6 +146,16 @@ static void train(Training *t)
                   (long long)t->done, (long long)t->steps);
 }
 
+/* What an end before the last step left is made again by the steps that were done. */
+static void note_steps(const Training *t, const CommandCall *c)
+{
+    Buf b = {0};
+    buf_printf(&b, ":train steps=%lld %%%s %.*s", (long long)t->done, t->name->text,
+               (int)c->text.len, c->text.ptr);
+    journal_text(t->s, buf_text(&b), b.n);
+    buf_deinit(&b);
+}
+
 static uint32_t argument_of(const Thunk *t, const Name *name)
 {
     const Function *fn = module_find(t->module, t->name)->fn;
@@ -160,7 +170,7 @@ void command_train(CommandCall *c)
     RelaySession *s = c->s;
     Training t = {.s = s};
     uint64_t steps = 10;
-    if (!command_setting(c, "steps", &steps) || !command_need(c, "a variable and an expression") ||
+    if (!command_need(c, "a variable and an expression") || !command_setting(c, "steps", &steps) ||
         !find_variable(&t, c))
         return;
     t.steps = steps > 1000000 ? 1000000 : (int64_t)steps;
@@ -175,6 +185,8 @@ void command_train(CommandCall *c)
     if (ready) {
         t.arg = argument_of(&t.thunk, t.name);
         train(&t);
+        if (t.done && t.done < t.steps)
+            note_steps(&t, c);
     }
     for (size_t k = 0; k < t.n; k++)
         free(t.curves[k]);

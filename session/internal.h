@@ -96,6 +96,8 @@ struct RelaySession {
     bool
         journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
+    double journal_seconds; /* that this took */
+    Buf answers; /* what a person was asked for by the running command, each behind a blank */
     uint64_t binds; /* of variables, so far */
     uint64_t defines; /* environments so far: pointers to them come again */
     uint64_t world; /* contexts so far: behind `:reset` nothing of the one before is left */
@@ -183,6 +185,7 @@ void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was);
 bool session_possessions(const RelaySession *s, Buf *out);
 /* Adds what was defined or bound to the text that `:save` writes. */
 void journal_add(RelaySession *s, Span span);
+void journal_text(RelaySession *s, const char *text, size_t len);
 /* cell.c: whether a value of the type may hold a function or a reference. */
 bool type_holds_code(const Type *t);
 

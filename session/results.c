@@ -107,6 +107,7 @@ struct Undo {
     size_t n, cap;
     Stale *stale;
     size_t journal;
+    double journal_seconds;
     double seconds; /* that the cell behind it took */
 };
 
@@ -144,6 +145,7 @@ Undo *undo_take(RelaySession *s)
         u->env = module_retain(s->env);
         u->stale = stale_copy(s);
         u->journal = s->journal.n;
+        u->journal_seconds = s->journal_seconds;
     }
     s->noting = u;
     return u;
@@ -220,6 +222,7 @@ void undo_keep(RelaySession *s, Undo *u)
     }
     u->older = s->undo;
     u->seconds = session_seconds(s);
+    s->journal_seconds += u->seconds;
     s->undo = u;
     size_t n = 1;
     for (Undo *last = u; last; last = last->older)
@@ -293,6 +296,7 @@ void command_undo(CommandCall *c)
     s->noting = s->undo;
     carry_renew(s);
     buf_cut(&s->journal, u->journal);
+    s->journal_seconds = u->journal_seconds;
     s->undone = true;
     emit_printf(s, RELAY_OUTPUT_DISPLAY, "taken back: %s", buf_text(&names));
     buf_deinit(&names);
@@ -303,10 +307,16 @@ void command_undo(CommandCall *c)
 
 void journal_add(RelaySession *s, Span span)
 {
-    const Source *source = s->journals ? sources_get(&s->cx.sources, span.source) : NULL;
-    if (!source || span.to > source->len)
+    const Source *source = sources_get(&s->cx.sources, span.source);
+    if (source && span.to <= source->len)
+        journal_text(s, source->text + span.from, span.to - span.from);
+}
+
+void journal_text(RelaySession *s, const char *text, size_t len)
+{
+    if (!s->journals)
         return;
-    buf_bytes(&s->journal, source->text + span.from, span.to - span.from);
+    buf_bytes(&s->journal, text, len);
     buf_char(&s->journal, '\n');
 }
 
@@ -319,8 +329,14 @@ void command_save(CommandCall *c)
         size_t lines = 0;
         for (size_t i = 0; i < s->journal.n; i++)
             lines += s->journal.at[i] == '\n';
-        emit_printf(s, RELAY_OUTPUT_DISPLAY, "%zu line%s in %s; `:load` defines it all again",
-                    lines, lines == 1 ? "" : "s", path);
+        Buf b = {0};
+        buf_printf(&b, "%zu line%s in %s; `:load` defines it all again", lines,
+                   lines == 1 ? "" : "s", path);
+        if (s->journal_seconds >= long_seconds)
+            buf_printf(&b, ", which took %.0f s; `:write` keeps what a variable is",
+                       s->journal_seconds);
+        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+        buf_deinit(&b);
     }
     free(path);
 }

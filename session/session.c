@@ -121,6 +121,7 @@ void relay_session_free(RelaySession *s)
     ptrmap_deinit(&s->uses);
     buf_deinit(&s->jit_why);
     buf_deinit(&s->journal);
+    buf_deinit(&s->answers);
     free(s->loaded);
     written_forget(s);
     free(s);
@@ -137,6 +138,7 @@ void session_reset(RelaySession *s)
 {
     undo_forget(s);
     buf_deinit(&s->journal);
+    s->journal_seconds = 0;
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);

@@ -100,6 +100,8 @@ class Input(unittest.TestCase):
             file.write("let %slow = 7;")
         self.assertEqual(self.end(request)[0]["status"], "ok")
         self.client.execute("let %quick = 8;")
+        saved = self.talk(f":save {self.kernel.folder}/slow.rly")[2]
+        self.assertRegex(saved, r"again, which took [5-9] s; `:write` keeps what a variable is$")
         self.assertEqual(self.talk(":undo")[2], "taken back: %quick")
         prompts, _, _ = self.talk(":undo", "n")
         self.assertRegex(prompts[0], r"^take %slow back, which took [5-9] s\? ")
@@ -111,6 +113,11 @@ class Input(unittest.TestCase):
         self.assertEqual((prompts, shown), (["an expression, as in `:type EXPR`: "], "int32"))
         prompts, reply, _ = self.talk(":type", "nothing")
         self.assertEqual((reply["ename"], "answer:1:1" in "".join(reply["traceback"])), ("E0111", True), reply)
+        saved = os.path.join(self.kernel.folder, "saved.rly")
+        self.assertEqual(self.talk(":bytes", f"%b {self.file}")[1]["status"], "ok")
+        self.talk(f":save {saved}")
+        with open(saved) as file:       # what was asked for is there, too
+            self.assertEqual(file.read(), f":bytes %b {self.file}\n")
         _, reply, _ = self.talk(":load", "")
         self.assertEqual((reply["status"], reply["evalue"]), ("error", "a file is missing"))
 
