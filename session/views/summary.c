@@ -116,6 +116,8 @@ typedef struct Row {
     double bytes; /* of its result, as far as known */
     double inside; /* of the results of the function at the most */
     bool again; /* it calls a function that is under way */
+    size_t
+        open; /* calls whose cost depends on shapes that are known only at run time: itself, or in what it calls */
     size_t last_use; /* of its result: a row */
 } Row;
 
@@ -126,6 +128,7 @@ typedef struct Totals {
     double multiply_adds, operations;
     double most; /* bytes of results that are alive at one time */
     bool again; /* there is a recursion in it */
+    size_t open;
 } Totals;
 
 /* What is said of a function. */
@@ -202,6 +205,15 @@ static void call_totals(const Summary *m, const Call *c, Row *row)
     row->cost.multiply_adds = p->totals.multiply_adds;
     row->cost.operations = p->totals.operations;
     row->inside = p->totals.most;
+    row->open = p->totals.open;
+}
+
+static bool has_open_shapes(const Call *c)
+{
+    bool open = size_of(c->base.type).unknown;
+    for (uint32_t i = 0; i < c->args.n; i++)
+        open |= size_of(c->args.at[i]->type).unknown;
+    return open;
 }
 
 static WalkNext add_row(void *data, const Expr *e)
@@ -218,9 +230,9 @@ static WalkNext add_row(void *data, const Expr *e)
     row.what = buf_keep(&what, &m->arena);
     row.type = c->base.type ? type_str(&m->s->cx, c->base.type) : "?";
     row.bytes = size_of(c->base.type).bytes;
-    if (op)
-        call_cost(&m->s->cx, &m->arena, c, op->op, &row.cost);
-    else
+    if (op && !call_cost(&m->s->cx, &m->arena, c, op->op, &row.cost))
+        row.open = op->op->compute && has_open_shapes(c);
+    else if (!op)
         call_totals(m, c, &row);
     buf_deinit(&what);
     count_weights(m, &row);
@@ -233,21 +245,45 @@ static WalkNext add_row(void *data, const Expr *e)
 
 /* ---- totals ------------------------------------------------------------------------------------------------------------------ */
 
+typedef struct Params {
+    const Summary *m;
+    const Function *fn;
+    Totals *totals;
+} Params;
+
+static void total_weight(Totals *t, const Var *v, const char *as)
+{
+    TypeSize a = size_of(v->base.type);
+    t->n_weights++;
+    t->weights += a.elements;
+    t->bytes += a.bytes;
+    t->trainable += strncmp(as, "moving_", 7) == 0 ? 0 : a.elements;
+}
+
+/* A tensor that a function keeps from where it was made is no input; what has no parameters is an expression, and variables are its inputs. */
+static void total_kept(void *data, Var *v)
+{
+    const Params *p = data;
+    const char *as = ptrmap_find(&p->m->weights.of, v);
+    if (!v->base.type || type_find(v->base.type)->kind != TYPE_TENSOR)
+        return;
+    if (as || p->fn->params.n)
+        total_weight(p->totals, v, as ? as : "");
+    else
+        p->totals->inputs += size_of(v->base.type).bytes;
+}
+
 static void total_params(const Summary *m, const Function *fn, Totals *t)
 {
     for (uint32_t i = 0; i < fn->params.n; i++) {
         const Var *v = fn->params.at[i];
         const char *as = ptrmap_find(&m->weights.of, v);
-        TypeSize a = size_of(v->base.type);
-        if (!as) {
-            t->inputs += a.bytes;
-            continue;
-        }
-        t->n_weights++;
-        t->weights += a.elements;
-        t->bytes += a.bytes;
-        t->trainable += strncmp(as, "moving_", 7) == 0 ? 0 : a.elements;
+        if (as)
+            total_weight(t, v, as);
+        else
+            t->inputs += size_of(v->base.type).bytes;
     }
+    ir_free_vars(&fn->base, total_kept, &(Params){m, fn, t});
 }
 
 /* A result lives from its row to the last one that reads it; the function's own result to the end. */
@@ -263,6 +299,7 @@ static void total_rows(Summary *m, const Function *fn, Totals *t)
         t->multiply_adds += row->cost.multiply_adds;
         t->operations += row->cost.operations;
         t->again = t->again || row->again;
+        t->open += row->open;
         t->most = alive + row->inside > t->most ? alive + row->inside : t->most;
         alive += row->bytes;
         t->most = alive > t->most ? alive : t->most;
@@ -285,6 +322,8 @@ static void cells_of(const Row *row, Buf cells[COLUMNS])
         put_count(&cells[3], row->weights);
     if (row->cost.multiply_adds)
         put_count(&cells[4], row->cost.multiply_adds);
+    else if (row->open)
+        buf_char(&cells[4], '?');
 }
 
 static const char *const heads[COLUMNS] = {"layer", "call", "result", "weights", "multiply-adds"};
@@ -362,6 +401,9 @@ static void totals_text(const Totals *t, Buf *out)
     put_count(out, t->operations);
     if (t->again)
         buf_str(out, "\nrecursion      each round is counted once");
+    if (t->open)
+        buf_printf(out, "\nnot counted    %zu call%s of shapes that are known only at run time",
+                   t->open, t->open == 1 ? "" : "s");
     buf_str(out, "\nmemory         ");
     put_bytes(out, t->bytes);
     buf_str(out, " weights, ");
@@ -393,10 +435,11 @@ static void totals_json(const Totals *t, Buf *out)
 {
     buf_printf(out,
                "\"weights\": %.0f, \"tensors\": %zu, \"trained\": %.0f, \"multiply_adds\": %.0f, "
-               "\"operations\": %.0f, \"recursion\": %s, \"bytes\": {\"weights\": %.0f, "
+               "\"operations\": %.0f, \"recursion\": %s, \"not_counted\": %zu, \"bytes\": "
+               "{\"weights\": %.0f, "
                "\"inputs\": %.0f, \"results\": %.0f}",
                t->weights, t->n_weights, t->trainable, t->multiply_adds, t->operations,
-               t->again ? "true" : "false", t->bytes, t->inputs, t->most);
+               t->again ? "true" : "false", t->open, t->bytes, t->inputs, t->most);
 }
 
 static void json_piece(Summary *m, const Def *def, Piece *p, const char *result)
@@ -444,7 +487,7 @@ static void summarise(Summary *m, const Def *def)
     ir_walk(def->fn->body, NULL, add_row, m);
     total_params(m, def->fn, &p->totals);
     total_rows(m, def->fn, &p->totals);
-    p->plain = p->totals.n_weights == 0 && p->totals.multiply_adds == 0;
+    p->plain = p->totals.n_weights == 0 && p->totals.multiply_adds == 0 && p->totals.open == 0;
     p->done = true;
     print_piece(m, def, p);
 }
@@ -541,15 +584,34 @@ static void summary_show(RelaySession *s, Module *m, const Name *first)
     arena_deinit(&sum.arena);
 }
 
+/* The expression as a function beside those that it calls: itself where it is one. */
+static Module *program_of(RelaySession *s, Module *m, const Name *name)
+{
+    Module *out = module_with_reached(s->env, m);
+    const Function *fn = out ? expr_as_function(m->expr) : NULL;
+    if (!out)
+        return NULL;
+    if (!fn)
+        fn = expr_function(&out->arena, m->expr->span, (TypeVarList){0}, (uint32_t)m->free_vars.n,
+                           m->free_vars.at, NULL, NULL, m->expr);
+    module_define(out, name, (Function *)(uintptr_t)fn, m->expr->span, out);
+    if (typecheck_module(&s->cx, out, NULL))
+        return out;
+    module_release(out);
+    return NULL;
+}
+
 void command_summary(CommandCall *c)
 {
+    RelaySession *s = c->s;
     if (!command_need(c, "a function (`@f`), or an expression"))
         return;
     const Def *def = command_global(c);
     Module *m = command_module(c);
-    Module *whole = m ? with_main(c->s, m) : NULL;
+    const Name *name = def ? def->name : ctx_name(&s->cx, "it");
+    Module *whole = !m ? NULL : def ? module_retain(m) : program_of(s, m, name);
     if (whole)
-        summary_show(c->s, whole, def ? def->name : ctx_name(&c->s->cx, "main"));
+        summary_show(s, whole, name);
     module_release(whole);
     module_release(m);
 }

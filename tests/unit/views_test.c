@@ -114,7 +114,7 @@ static const struct {
     {":plot Cons(1, Cons(2, Nil()))", ""},
     {":explain types { %m + 1f }", "explain types %m In the is so"},
     {":why %m + 1f", "why dtype In through and"},
-    {":summary " NET, "KiB adds at the most of in memory trained tensors"},
+    {":summary " NET, "KiB adds at the most of in memory trained tensor"},
     {":bench seconds=1 runs=2 @fact(3)", "runs run by at level minimum lower quarter upper median "
                                          "maximum first ns"},
     {"%m", ""},
