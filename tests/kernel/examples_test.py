@@ -43,7 +43,7 @@ class Examples(unittest.TestCase):
             lines = "".join(cell + "\n" for cell in BEFORE + [cell for _, cell in examples()])
             done = subprocess.run([RELAY], input=lines, cwd=folder, capture_output=True, text=True, check=False,
                                   env=dict(os.environ, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder))
-            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertEqual((done.returncode, "error[" in done.stderr), (0, False), done.stdout + done.stderr)
         for name, cell in examples():
             self.assertTrue(cell.startswith(f":{name} "), cell)
 
