@@ -39,6 +39,14 @@ char *command_rest(const CommandCall *c)
     return buf_take(&path);
 }
 
+bool command_is_variable(const char *text)
+{
+    bool ok = text[0] == '%' && (isalpha((unsigned char)text[1]) || text[1] == '_');
+    for (const char *p = text + 1; *p; p++)
+        ok = ok && (isalnum((unsigned char)*p) || *p == '_');
+    return ok;
+}
+
 static const double setting_most = 10000000;
 
 /* False: what stands behind `name=` is no number between 0 and the most. */

@@ -30,6 +30,8 @@ bool command_real_setting(CommandCall *c, const char *name, double *value);
 void command_word_setting(CommandCall *c, const char *name, Str *value);
 /* The arguments as text, without quotation marks around them, and with the home folder for a `~` in front of a path; the caller's. */
 char *command_rest(const CommandCall *c);
+/* Whether it is the name of a variable alone, `%x`. */
+bool command_is_variable(const char *text);
 /* False after E0402 when there are no arguments; `what` names them: "an expression". */
 bool command_need(CommandCall *c, const char *what);
 /* The global that the argument names as `@f`, when it is nothing else. */

@@ -98,20 +98,12 @@ void command_params(CommandCall *c)
     free(path);
 }
 
-static bool is_variable(const char *text)
-{
-    bool ok = text[0] == '%' && (isalpha((unsigned char)text[1]) || text[1] == '_');
-    for (const char *p = text + 1; *p; p++)
-        ok = ok && (isalnum((unsigned char)*p) || *p == '_');
-    return ok;
-}
-
 void command_bytes(CommandCall *c)
 {
     Str word = command_need(c, "a variable and a file") ? command_word(c) : (Str){"", 0};
     char *name = memory_text(word.ptr, word.len);
     char *path = word.len && command_need(c, "a file") ? command_rest(c) : NULL;
-    if (path && name && !is_variable(name)) {
+    if (path && name && !command_is_variable(name)) {
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no variable", name);
         diag_help(d, "for instance `:bytes %%text FILE`");
     } else if (path && name) {

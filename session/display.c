@@ -49,6 +49,20 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v)
     buf_deinit(&json);
 }
 
+/* Of the text of a `let` so many bytes, seven lines of 80 columns, are shown; a cell with the variable shows all of it. */
+enum { BOUND_TEXT_MOST = 560 };
+
+static void cut_text(Buf *b, size_t from, const char *name)
+{
+    size_t to = from + BOUND_TEXT_MOST;
+    if (b->n <= to)
+        return;
+    while (to > from && buf_text(b)[to] != ' ')
+        to--;
+    buf_cut(b, to);
+    buf_printf(b, " …; `%%%s` shows all of it", name);
+}
+
 void display_binding(RelaySession *s, const Local *local)
 {
     Buf b = {0};
@@ -62,7 +76,10 @@ void display_binding(RelaySession *s, const Local *local)
         ShowStyle style = show_style(s, local->value);
         style.bare = true;
         buf_str(&b, " = ");
+        size_t from = b.n;
         value_show(&b, local->value, style);
+        if (value_is_object(local->value))
+            cut_text(&b, from, local->var->name->text);
     }
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);

@@ -147,6 +147,8 @@ typedef struct Summary {
     Vec(Row) rows; /* of the function in work, in the order of evaluation */
     PtrMap row_of; /* Call -> its row's position + 1 */
     PtrMap counted; /* weights that a row has shown */
+    const Name *first;
+    const char *title; /* of that, where it is no function of the program; or NULL */
     Buf text;
 } Summary;
 
@@ -442,11 +444,11 @@ static void totals_json(const Totals *t, Buf *out)
                t->again ? "true" : "false", t->open, t->bytes, t->inputs, t->most);
 }
 
-static void json_piece(Summary *m, const Def *def, Piece *p, const char *result)
+static void json_piece(Summary *m, const char *title, Piece *p, const char *result)
 {
     Buf json = {0};
     buf_char(&json, '{');
-    buf_printf(&json, "\"function\": \"@%s\"", def->name->text);
+    buf_printf(&json, "\"function\": \"%s\"", title);
     buf_str(&json, ", ");
     buf_json_field(&json, "result", result, strlen(result));
     buf_str(&json, ", ");
@@ -462,11 +464,15 @@ static void print_piece(Summary *m, const Def *def, Piece *p)
     Buf text = {0}, html = {0};
     const Type *type = def->fn->base.type;
     const char *result = type ? type_str(&m->s->cx, type_find(type)->result) : "?";
-    buf_printf(&text, "@%s: %s\n\n", def->name->text, result);
-    buf_printf(&html, "<p><b>@%s</b>: ", def->name->text);
+    const char *given = def->name == m->first ? m->title : NULL;
+    Buf title = {0};
+    buf_printf(&title, given ? "%s" : "@%s", given ? given : def->name->text);
+    buf_printf(&text, "%s: %s\n\n", buf_text(&title), result);
+    buf_printf(&html, "<p><b>%s</b>: ", buf_text(&title));
     buf_html(&html, result, strlen(result));
     buf_str(&html, "</p>");
-    json_piece(m, def, p, result);
+    json_piece(m, buf_text(&title), p, result);
+    buf_deinit(&title);
     table_text(m, &text);
     table_html(m, &html);
     buf_char(&text, '\n');
@@ -565,9 +571,9 @@ static void join_pieces(Summary *m, size_t n, const Def *const *defs, const Name
 }
 
 /* Every function with weights or products in it, `first` before the others; what a loop does counts once. */
-static void summary_show(RelaySession *s, Module *m, const Name *first)
+static void summary_show(RelaySession *s, Module *m, const Name *first, const char *title)
 {
-    Summary sum = {.s = s, .module = m, .weights = {.module = m}};
+    Summary sum = {.s = s, .module = m, .weights = {.module = m}, .first = first, .title = title};
     arena_init(&sum.arena, &s->cx.limits);
     find_weights(&sum.weights);
     const Def **defs = arena_new_array(&sum.arena, const Def *, m->defs.n);
@@ -607,11 +613,16 @@ void command_summary(CommandCall *c)
     if (!command_need(c, "a function (`@f`), or an expression"))
         return;
     const Def *def = command_global(c);
+    char *text = command_rest(c);
     Module *m = command_module(c);
     const Name *name = def ? def->name : ctx_name(&s->cx, "it");
     Module *whole = !m ? NULL : def ? module_retain(m) : program_of(s, m, name);
     if (whole)
-        summary_show(s, whole, name);
+        summary_show(s, whole, name,
+                     def                                 ? NULL
+                     : text && command_is_variable(text) ? text
+                                                         : "the expression");
+    free(text);
     module_release(whole);
     module_release(m);
 }
@@ -622,7 +633,7 @@ RelayStatus stage_summary(RelaySession *s, const RelayRequest *r)
     Module *text = load_program(s, r->name, r->text, r->len, true);
     Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     if (m)
-        summary_show(s, m, ctx_name(&s->cx, entry ? entry : "main"));
+        summary_show(s, m, ctx_name(&s->cx, entry ? entry : "main"), NULL);
     module_release(m);
     module_release(text);
     return session_status(s);
