@@ -19,7 +19,7 @@ typedef struct Depthwise {
     const Conv *c;
     const Tail *tail;
     NestNode *in; /* the loop over planes */
-    NestLinear image, channel;
+    NestLinear image, channel, at; /* of the plane; where its copy begins */
     DType dtype;
     Words words; /* of neighbouring columns */
     int64_t turns; /* words of a window's row, or its taps */
@@ -122,8 +122,10 @@ static void copy_bytes(const Depthwise *d)
     NestNode *lane[2];
     Te *flip = te_number(&n->te, u8, d->words.flips ? 0x80 : 0);
     int count = bytes_in(d->s, d->in, copy_size(d->s, d->c, &d->words), to, lane);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        linear_add(&to[i], &d->at, 1);
         nest_append(n, lane[i], nest_store(n, d->copy, nest_position(n, &to[i]), flip));
+    }
     NestNode *row = loop_in(n, d->in, "y", y->in);
     count = bytes_in(d->s, row, x->in, to, lane);
     for (int i = 0; i < count; i++) {
@@ -132,6 +134,7 @@ static void copy_bytes(const Depthwise *d)
         linear_add(&from, &d->channel, y->in * x->in);
         nest_add_term(&from, row->var, x->in);
         to[i].c += y->before * d->pitch + x->before;
+        linear_add(&to[i], &d->at, 1);
         nest_add_term(&to[i], row->var, d->pitch);
         Te *v = te_cast(&n->te, u8, nest_load(n, d->c->data, nest_position(n, &from)));
         v = d->words.flips ? te_binary(&n->te, TE_XOR, v, flip) : v;
@@ -187,14 +190,42 @@ static void copy_phase(const Depthwise *d, NestNode *row, int64_t phase)
     }
 }
 
-static void copy_plane(Depthwise *d)
+/* Planes of bytes that are copied before the first of them is read. What was just stored in short pieces is not to be had as a long one until
+ * all of them are in the cache; small planes would wait for that again and again. */
+#define PLANES_AT_ONCE 4
+#define PLANES_BYTES ((int64_t)8 << 10)
+
+/* Each thread has some turns all the same. */
+static int64_t planes_at_once(const Depthwise *d)
+{
+    int64_t planes = 1, size = copy_size(d->s, d->c, &d->words), groups = d->c->groups;
+    while (d->words.each > 1 && planes < PLANES_AT_ONCE && groups % (2 * planes) == 0 &&
+           2 * planes * size <= PLANES_BYTES && groups / (2 * planes) >= 2 * d->s->m->threads)
+        planes *= 2;
+    return planes;
+}
+
+/* What comes next is done for each of so many planes of a turn of the outer loop. */
+static void each_plane(Depthwise *d, NestNode *outer, int64_t planes)
+{
+    d->channel = d->at = (NestLinear){0};
+    nest_add_term(&d->channel, outer->var, planes);
+    d->in = outer;
+    if (planes == 1)
+        return;
+    d->in = loop_in(d->s->n, outer, "p", planes);
+    nest_add_term(&d->channel, d->in->var, 1);
+    nest_add_term(&d->at, d->in->var, copy_size(d->s, d->c, &d->words));
+}
+
+static void copy_plane(Depthwise *d, NestNode *outer, int64_t planes)
 {
     Nest *n = d->s->n;
     d->copy = nest_buffer(n, (NestBuffer){.name = "plane",
                                           .dtype = d->words.each > 1 ? u8 : d->dtype,
                                           .place = NEST_LOCAL,
-                                          .size = copy_size(d->s, d->c, &d->words),
-                                          .home = d->in});
+                                          .size = planes * copy_size(d->s, d->c, &d->words),
+                                          .home = outer});
     if (d->words.each > 1) {
         copy_bytes(d);
         return;
@@ -290,6 +321,7 @@ static Te *element_of(const Depthwise *d, const Block *b, int v, const NestNode 
     }
     if (d->words.each > 1) {
         NestLinear at = {.c = in * d->pitch + column};
+        linear_add(&at, &d->at, 1);
         linear_add(&at, &b->rows->from, y->stride * d->pitch);
         linear_add(&at, &b->from[v], x->stride);
         nest_add_term(&at, lane->var, x->stride);
@@ -415,11 +447,14 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
         return;
     if (d.words.each == 1)
         d.pitch = (d.pitch + c->x.stride - 1) / c->x.stride;
-    d.in = loop_in(n, images_in(n, c, &d.image), "c", c->groups);
-    nest_add_term(&d.channel, d.in->var, 1);
+    int64_t planes = planes_at_once(&d);
+    NestNode *outer = loop_in(n, images_in(n, c, &d.image), "c", c->groups / planes);
+    each_plane(&d, outer, planes);
     d.copy = -1;
-    if (d.words.each > 1 || !reads_in_place(c))
-        copy_plane(&d);
+    if (d.words.each > 1 || !reads_in_place(c)) {
+        copy_plane(&d, outer, planes);
+        each_plane(&d, outer, planes);
+    }
     int64_t most = STRAIGHT_MOST / (c->y.taps * d.turns);
     Piece rows[2], columns[2];
     int n_rows = pieces_of(n, d.in, "y", c->y.out, most < ROWS_AT_ONCE ? most : ROWS_AT_ONCE, rows);

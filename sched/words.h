@@ -1,6 +1,7 @@
 /* Sums of products of small integers. Processors multiply and add several of them at once, which lie side by side in words of 32 bits: four
  * bytes of which one operand has no sign and the other has one (TE_DOTS), or two numbers of 16 bits (TE_PAIRS). Strategies lay out both
- * operands in words along the sum, and what is left of the last word is zero in the weights. Everything is exact, for sums wrap.
+ * operands in words along the sum, or read those of the data where they lie side by side, and what is left of the last word is zero in the
+ * weights. Everything is exact, for sums wrap.
  *
  * Where both operands have a sign, or none has, the highest bit of the data's bytes is flipped: they are 128 more, or less, and sums start
  * from what that makes with the weights. */

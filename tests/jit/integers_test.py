@@ -51,7 +51,7 @@ def conv2d(dice):
 
 def depthwise(dice):
     """Windows of one word a row and of several, of each channel on its own."""
-    channels, taps, dilation = dice.randint(2, 6), [dice.randint(1, 5), dice.randint(1, 9)], [dice.randint(1, 2), dice.randint(1, 3)]
+    channels, taps, dilation = dice.choice([2, 3, 5, 8, 16, 40]), [dice.randint(1, 5), dice.randint(1, 9)], [dice.randint(1, 2), dice.randint(1, 3)]
     reach = [(t - 1) * d + 1 for t, d in zip(taps, dilation)]
     # Rows of bytes may be no longer than their window; there may be no image.
     x = (dice.choice([0, 1, 1, 1, 2]), channels, reach[0] + dice.randint(0, 12), reach[1] + dice.choice([0, 1, 2, 6, 7, 13, 16, 31, 40]))

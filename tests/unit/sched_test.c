@@ -311,7 +311,7 @@ static void test_bytes(int turns)
         types = (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
                         {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
                         i32};
-        Case c = {.n = 1 + below(2), .ic = 1, .groups = 2 + below(4), .tail = (int)below(4)};
+        Case c = {.n = 1 + below(2), .ic = 1, .groups = 2 + below(9), .tail = (int)below(4)};
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 1 + below(a ? 9 : 4);
             c.stride[a] = 1 + below(5);
