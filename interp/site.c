@@ -248,7 +248,8 @@ Value site_run(Interp *in, Step *s)
     for (uint32_t i = 0; i < s->n; i++)
         args[i] = *operand_at(in, s->args[i]);
     if (!has_program(s->op, s->attrs))
-        return op_eval(in->cx, s->op, s->attrs, s->span, s->n, args);
+        return (s->n > 0 && s->args[0].last ? op_eval_last : op_eval)(in->cx, s->op, s->attrs,
+                                                                      s->span, s->n, args);
     ArenaMark mark = arena_mark(&in->scratch);
     const OpProgram *p = program_find(in, s, args);
     Value v = value_none();

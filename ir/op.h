@@ -101,6 +101,7 @@ struct OpCall {
     Span span;
     uint32_t n;
     const Value *args;
+    bool last; /* whoever calls gives up a count of the first argument behind the call */
     const Type *type; /* of the result; concrete unless the shape comes from data */
     Value out;
 };

@@ -309,7 +309,8 @@ static void abi_op(JitState *s, const OpSite *site, const Value *args, Value *ou
 {
     abi_home(s);
     *out = s->failed ? value_none()
-                     : op_eval(s->jit->cx, site->op, site->attrs, site->span, site->n, args);
+                     : (site->last ? op_eval_last : op_eval)(s->jit->cx, site->op, site->attrs,
+                                                             site->span, site->n, args);
     if (value_is_none(*out))
         fails(s);
 }

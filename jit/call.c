@@ -85,12 +85,25 @@ static Ssa construct(Fn *f, const Constructor *con, const Type *type, uint32_t n
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
-static Ssa op_eval(Fn *f, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                   const Repr *reprs, Ssa *args, const Type *result)
+/* Behind the operation the code lets go of a count of it. */
+static bool is_let_go(Fn *f, const Expr *atom)
+{
+    const Val *val = expr_as_var(atom) ? ptrmap_find(&f->vals, atom) : NULL;
+    return val && val_is_counted(val) && fn_dies(f, expr_as_var(atom));
+}
+
+static Ssa op_eval(Fn *f, const Op *op, const Call *call, const Repr *reprs, Ssa *args,
+                   const Type *result)
 {
     Gen *g = f->g;
+    uint32_t n = call->args.n;
     OpSite *site = arena_new(g->arena, OpSite);
-    *site = (OpSite){op, attrs, span, n, result};
+    *site = (OpSite){.op = op,
+                     .attrs = call->attrs,
+                     .span = call->base.span,
+                     .n = n,
+                     .last = n > 0 && is_let_go(f, call->args.at[0]),
+                     .result = result};
     LLVMTypeRef value = LLVMArrayType2(g->i64, 2);
     Ssa values = fn_room(f, value, n + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -126,7 +139,7 @@ static Ssa call_op(Fn *f, const Op *op, const Call *call, const Type *result)
     Ssa v = fn_scalar_op(f, op, call->attrs, call->base.span, n, types, args, result);
     if (v || g->failed)
         return v;
-    return op_eval(f, op, call->attrs, call->base.span, n, reprs, args, result);
+    return op_eval(f, op, call, reprs, args, result);
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */

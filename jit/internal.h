@@ -369,6 +369,7 @@ typedef struct OpSite {
     const Attrs *attrs;
     Span span;
     uint32_t n;
+    bool last; /* the first argument is let go of behind the call */
     const Type *result; /* what the caller relies on */
 } OpSite;
 

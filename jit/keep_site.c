@@ -205,6 +205,7 @@ void keep_put_site(Writing *w, const OpSite *site)
 {
     keep_put_text(w, site->op->name);
     keep_put(w, site->n);
+    keep_put(w, site->last);
     keep_put(w, site->attrs ? site->attrs->n + 1 : 0);
     for (uint32_t i = 0; site->attrs && i < site->attrs->n; i++) {
         keep_put_text(w, site->attrs->at[i].key);
@@ -222,6 +223,7 @@ const OpSite *keep_take_site(Taking *t)
     site->op = op_find(t->u->jit->cx, str_of(keep_take_text(t)));
     t->wrong |= !site->op;
     site->n = (uint32_t)keep_take(t);
+    site->last = keep_take(t) != 0;
     if (!t->wrong)
         site->attrs = take_attrs(t, site->op);
     if (!t->wrong)

@@ -238,6 +238,12 @@ bool tensor_set_twin(const Tensor *t, TensorTwin *twin)
     return true;
 }
 
+bool tensor_is_alone(const Tensor *t, uint32_t counts)
+{
+    const Buffer *b = t->buffer;
+    return t->refs == counts && b && b->refs == 1 && !b->let_go && !b->twin;
+}
+
 bool tensor_is_contiguous(const Tensor *t)
 {
     if (t->size <= 1)

@@ -58,6 +58,8 @@ TensorTwin *tensor_twin(const Tensor *t); /* NULL: there is none */
 bool tensor_set_twin(const Tensor *t, TensorTwin *twin);
 
 bool tensor_is_contiguous(const Tensor *t);
+/* Whoever holds so many counts of it is alone with the elements, and may write them. */
+bool tensor_is_alone(const Tensor *t, uint32_t counts);
 /* Product of the extents; false on overflow or a negative extent. */
 bool shape_size(int32_t rank, const int64_t *shape, int64_t *out);
 /* Row-major strides. */

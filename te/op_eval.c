@@ -115,37 +115,30 @@ Value te_run_values(Ctx *cx, const TeProgram *p, Span span, uint32_t n, const Va
     return v;
 }
 
-static Value eval_kernel(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                         const Value *args, const Type *result)
+static Value eval_kernel(OpCall *c, const Type *result)
 {
-    OpCall c = {.cx = cx,
-                .op = op,
-                .attrs = attrs,
-                .span = span,
-                .n = n,
-                .args = args,
-                .type = result,
-                .out = value_none()};
-    if (op->kernel(&c) && cx->limits.hit == LIMIT_NONE)
-        return c.out;
-    value_release(c.out);
+    c->type = result;
+    if (c->op->kernel(c) && c->cx->limits.hit == LIMIT_NONE)
+        return c->out;
+    value_release(c->out);
     return value_none();
 }
 
-static Value eval_typed(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
-                        const Type *const *types, const Value *args, const Type *result)
+static Value eval_typed(OpCall *c, const Type *const *types, const Type *result)
 {
+    Ctx *cx = c->cx;
+    const Op *op = c->op;
     if (op->flags & OP_RESHAPE) {
-        Value v = eval_view(&args[0], result);
+        Value v = eval_view(&c->args[0], result);
         if (!value_is_none(v))
             return v;
     }
     if (op->kernel)
-        return eval_kernel(cx, op, attrs, span, n, args, result);
+        return eval_kernel(c, result);
     Arena scratch;
     arena_init(&scratch, &cx->limits);
-    TeProgram *p = te_of_op(cx, &scratch, op, attrs, span, n, types, result);
-    Value v = p ? te_run_values(cx, p, span, n, args) : value_none();
+    TeProgram *p = te_of_op(cx, &scratch, op, c->attrs, c->span, c->n, types, result);
+    Value v = p ? te_run_values(cx, p, c->span, c->n, c->args) : value_none();
     arena_deinit(&scratch);
     return v;
 }
@@ -162,14 +155,18 @@ static bool is_negative(const Type *t, const Op *op)
     return false;
 }
 
-Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
+static Value eval_call(OpCall *c)
 {
+    Ctx *cx = c->cx;
+    const Op *op = c->op;
+    const Value *args = c->args;
+    uint32_t n = c->n;
     if (!op->kernel && !op->compute) {
-        diag_error(cx->diags, E0306_NOT_IMPLEMENTED, span, "`%s` cannot be evaluated", op->name);
+        diag_error(cx->diags, E0306_NOT_IMPLEMENTED, c->span, "`%s` cannot be evaluated", op->name);
         return value_none();
     }
     if (op->flags & OP_ANY_VALUE)
-        return eval_kernel(cx, op, attrs, span, n, args, NULL);
+        return eval_kernel(c, NULL);
     const Type *few_types[ARGS_FEW], **types = few_types;
     const Value *few_values[ARGS_FEW], **values = few_values;
     Arena scratch;
@@ -183,18 +180,44 @@ Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, 
     for (; i < n && (types[i] = type_of_arg(cx, &args[i])); i++)
         values[i] = &args[i];
     if (i < n) {
-        diag_error(cx->diags, E0305_ARGUMENTS, span, "argument %u of `%s` is no tensor",
+        diag_error(cx->diags, E0305_ARGUMENTS, c->span, "argument %u of `%s` is no tensor",
                    (unsigned)i, op->name);
     } else {
-        const Type *result = op_type(cx, op, attrs, span, n, types, values);
+        const Type *result = op_type(cx, op, c->attrs, c->span, n, types, values);
         if (result && is_negative(result, op)) {
-            diag_error(cx->diags, E0303_RUNTIME_SHAPE, span, "`%s` gives an extent below zero",
+            diag_error(cx->diags, E0303_RUNTIME_SHAPE, c->span, "`%s` gives an extent below zero",
                        op->name);
             result = NULL;
         }
         if (result)
-            v = eval_typed(cx, op, attrs, span, n, types, args, result);
+            v = eval_typed(c, types, result);
     }
     arena_deinit(&scratch);
     return v;
+}
+
+static OpCall call_of(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                      const Value *args)
+{
+    return (OpCall){.cx = cx,
+                    .op = op,
+                    .attrs = attrs,
+                    .span = span,
+                    .n = n,
+                    .args = args,
+                    .out = value_none()};
+}
+
+Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
+{
+    OpCall c = call_of(cx, op, attrs, span, n, args);
+    return eval_call(&c);
+}
+
+Value op_eval_last(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                   const Value *args)
+{
+    OpCall c = call_of(cx, op, attrs, span, n, args);
+    c.last = true;
+    return eval_call(&c);
 }

@@ -8,7 +8,7 @@
 static const DType wide = {DTYPE_CODE_INT, 64, 1};
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
-/* Three tensors without gaps and a result that begins as a copy of the first. */
+/* Three tensors without gaps and a result that begins with the elements of the first. */
 typedef struct Scatter {
     Tensor *data, *indices, *updates, *out;
     TeOp op;
@@ -17,13 +17,12 @@ typedef struct Scatter {
 
 static bool scatter_begin(OpCall *c, Scatter *s)
 {
-    *s = (Scatter){.data = kernel_arg(c, 0),
-                   .indices = kernel_arg(c, 1),
-                   .updates = kernel_arg(c, 2),
-                   .out = kernel_out(c, 0)};
-    if (!s->data || !s->indices || !s->updates || !s->out)
+    *s = (Scatter){
+        .data = kernel_arg(c, 0), .indices = kernel_arg(c, 1), .updates = kernel_arg(c, 2)};
+    if (!s->data || !s->indices || !s->updates)
         return false;
-    return kernel_cast_all(c, s->out, s->data);
+    s->out = kernel_changed(c, s->data);
+    return s->out != NULL;
 }
 
 static bool scatter_end(OpCall *c, Scatter *s, bool good)

@@ -31,6 +31,18 @@ bool kernel_cast_all(OpCall *c, Tensor *to, const Tensor *from)
     return true;
 }
 
+Tensor *kernel_changed(OpCall *c, Tensor *x)
+{
+    bool given = c->last && c->args[0].kind == VALUE_TENSOR && c->args[0].tensor == x;
+    if (tensor_is_alone(x, given ? 2 : 1))
+        return tensor_retain(x);
+    Tensor *out = kernel_out(c, 0);
+    if (out && kernel_cast_all(c, out, x))
+        return out;
+    tensor_release(out);
+    return NULL;
+}
+
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to)
 {
     Tensor *out = t ? tensor_new_raw(&c->cx->limits, to, t->rank, t->shape) : NULL;

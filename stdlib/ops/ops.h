@@ -219,6 +219,9 @@ Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as);
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to);
 /* The same to a tensor that is there. */
 bool kernel_cast_all(OpCall *c, Tensor *to, const Tensor *from);
+/* The result, of the type of the first argument and with its elements, for those that are to change: `x`, which kernel_arg gave for it,
+ * where nobody else needs these elements, else a copy. */
+Tensor *kernel_changed(OpCall *c, Tensor *x);
 /* The first element of argument i as a number. */
 double kernel_number(OpCall *c, uint32_t i, double otherwise);
 /* Sets the output to the tensor (taken); false when it is NULL. */

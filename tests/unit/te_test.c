@@ -222,6 +222,30 @@ static void test_scalars(void)
     diags_clear(cx.diags);
 }
 
+/* A kernel that changes few elements writes those of an argument that nobody else holds, and no others. */
+static void test_changed(void)
+{
+    int64_t shape[1] = {4};
+    const Op *op = op_find(&cx, str_of("scatter_add"));
+    Tensor *x = filled(f32, 1, shape, 1), *at = filled(i32, 1, (int64_t[]){1}, 0);
+    Tensor *y = filled(f32, 1, (int64_t[]){1}, 1), *flat = tensor_view(x, 1, shape, x->strides, 0);
+    memset(at->data, 0, sizeof(int32_t));
+    Value args[3] = {value_tensor(x), value_tensor(at), value_tensor(y)}, v;
+    double first = tensor_get_double(x, 0), more = tensor_get_double(y, 0);
+    for (int i = 0; i < 3; i++) { /* there is a view of it, the caller keeps it, neither */
+        if (i == 1)
+            tensor_release(flat);
+        v = (i == 1 ? op_eval : op_eval_last)(&cx, op, NULL, (Span){0}, 3, args);
+        CHECK(v.kind == VALUE_TENSOR && (v.tensor == x) == (i == 2));
+        CHECK(tensor_get_double(v.tensor, 0) == first + more);
+        CHECK(tensor_get_double(x, 0) == (i == 2 ? first + more : first));
+        value_release(v);
+    }
+    tensor_release(x);
+    tensor_release(at);
+    tensor_release(y);
+}
+
 /* Sums do not depend on how many threads there are. */
 static void test_threads(void)
 {
@@ -276,6 +300,7 @@ int main(void)
     test_sides();
     test_contraction();
     test_scalars();
+    test_changed();
     test_threads();
     int n = 0;
     op_each(&stdlib_ops, has_doc, &n);
