@@ -19,7 +19,7 @@ struct LiveBlock {
     PtrMap last;                    /* Var -> position + 1 */
     Vec(LiveBlock *) inner;         /* in order of position */
     uint32_t next;                  /* of `inner`: for whoever walks the blocks in order */
-    bool calls;                     /* functions, on every way through it */
+    bool calls;                     /* functions, on most ways through it */
 };
 
 typedef struct Live {
