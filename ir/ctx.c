@@ -28,6 +28,7 @@ void ctx_deinit(Ctx *cx)
     blas_free(cx->blas);
     ptrmap_deinit(&cx->op_index);
     ptrmap_deinit(&cx->op_types);
+    ptrmap_deinit(&cx->rules);
     ptrmap_deinit(&cx->stand_ins);
     ptrmap_deinit(&cx->con_infos);
     interner_deinit(&cx->names);

@@ -41,6 +41,7 @@ struct Ctx {
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     bool forms; /* an operator was named that stands for a program (OP_FORM) */
     PtrMap op_types; /* Op -> Type: of operators used as values */
+    PtrMap rules; /* Op -> Module: the text of its gradient (passes/adjoint.h), once it was read */
     PtrMap con_infos; /* text of a name -> what constructors of that name share with their values */
     PtrMap
         stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */

@@ -67,9 +67,9 @@ struct Op {
     void (*card)(TeBuilder *b);
     /* What a kernel computes, as a tensor expression whose adjoint is the operator's; it costs more than the kernel, and nobody runs it. */
     void (*expression)(TeBuilder *b);
-    /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; an argument has its name. A bare name as an
-     * attribute is that of the call, %data.shape and %data.shape[1] are extents. Parts of the same words are computed once, and a `let`
-     * names others.
+    /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; arguments and attributes of the call have their
+     * names, %data.dtype is the type of elements, and a `let` names what is computed once. Attributes in it, and conditions of an `if`,
+     * come from types and attributes alone; where one is not known the rule is not taken (passes/adjoint.h).
      * NULL: zero where no argument or no result is real, else what follows from `compute` or `expression`. */
     const char *grad;
     const char *no_grad; /* why there is none: "it …"; NULL: it follows as above */

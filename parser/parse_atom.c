@@ -146,7 +146,7 @@ static void take_known_name(Parser *p)
     uint32_t most = p->tok.to, next, found = most;
     Token t = p->tok;
     const char *text = p->lx.text + t.from, *dot = memchr(text, '.', t.to - t.from);
-    if (dot && !symbol_get(p, token_name(p, t))->var) {
+    if (dot && !p->env->template && !symbol_get(p, token_name(p, t))->var) {
         t.to = t.from + (uint32_t)(dot - text);
         const Symbol *head = symbol_get(p, token_name(p, t));
         if (head->var || head->own || head->reported == p->definition)
@@ -178,6 +178,10 @@ static bool local(Parser *p)
     take_known_name(p);
     Token t = p->tok;
     Symbol *s = symbol_get(p, token_name(p, t));
+    if (!s->var && p->env->template) {
+        s->var = expr_var(p->arena, token_span(p, t), s->name, NULL);
+        vec_push(&p->m->free_vars, p->arena, s->var);
+    }
     Var *var = s->var;
     strict_local(p, s, t);
     if (!var)
@@ -329,10 +333,22 @@ static Expr *constructor(Parser *p, Span span, const Constructor *con)
     return expr_call(p->arena, span, e, 0, NULL, NULL);
 }
 
+/* In a template: what only an attribute can be. */
+static bool word(Parser *p)
+{
+    Token t = p->tok;
+    const Name *text = ctx_name_str(p->cx, token_text(p, t));
+    parse_advance(p);
+    take_value(p, &expr_var(p->arena, token_span(p, t), text, NULL)->base, t, false);
+    return true;
+}
+
 static bool name(Parser *p)
 {
     Str text;
     Token t = p->tok;
+    if (p->env->template && str_is(token_text(p, t), "None"))
+        return word(p);
     if (!parse_dotted(p, &text))
         return false;
     t.to = p->last_to;
@@ -699,6 +715,7 @@ bool step_operand(Parser *p)
     case TOKEN_FALSE: return literal(p);
     case TOKEN_META: return meta(p);
     case TOKEN_UNDERSCORE: return hole(p);
+    case TOKEN_STRING: return p->env->template ? word(p) : no_operand(p);
     case TOKEN_LPAREN: return paren(p);
     case TOKEN_LBRACE: return open_bracket(p, FRAME_BLOCK, TOKEN_LBRACE, p->tok.from);
     case TOKEN_FN: return function(p);

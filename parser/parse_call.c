@@ -156,6 +156,10 @@ static bool prepare(Parser *p, const Op *op, Attrs *written)
 static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
 {
     bool some = op->attrs && op->attrs->name;
+    if (p->env->template)
+        return written ? arena_copy(p->arena, written,
+                                    sizeof *written + written->n * sizeof *written->at)
+                       : NULL;
     if (!written)
         return some ? default_attrs(p, op, span) : NULL;
     if (!some && written->n == 1 && !*written->at[0].key)

@@ -24,6 +24,10 @@ typedef struct ParseEnv {
         wants_version; /* definitions without a version are an error, unless they were printed so */
     bool gaps; /* some of those could not be read: names that nothing defines are not reported */
     bool redefine; /* a second definition of a name replaces instead of being an error (sessions) */
+    /* A piece of a program that is filled in later: what nothing binds is a free variable of the module, `%x.y` too; attributes of
+     * operators may be any expressions, and are kept as they are written; a string or `None` stands wherever an expression does, as a
+     * variable that has its text as its name. */
+    bool template;
 } ParseEnv;
 
 /* A whole text: header, imports, definitions and metadata; or one expression. The module is the caller's; NULL after diagnostics (but

@@ -1,545 +1,520 @@
 #include "passes/adjoint.h"
 
+#include "parser/parser.h"
+#include "passes/fold.h"
+#include "passes/types.h"
 #include "stdlib/ops/ops.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* What words stand for: a name that a `let` binds, or a part of the rule. */
-typedef struct Made {
-    Str text;
-    Expr *e;
-} Made;
+/* ---- reading a rule ---------------------------------------------------------------------------------------------- */
 
-/* The text is a row's, so it is well-formed and not deep. */
-typedef struct Reader {
+/* The index of the argument of that name, the number of arguments for the result, and one more for its gradient; -1. */
+static int find_arg(const Op *op, Str name)
+{
+    int n = op_arity(op), i = 0;
+    if (str_is(name, "g") || str_is(name, "out"))
+        return n + (name.len == 1);
+    while (i < n && !str_is(name, op->args[i].name))
+        i++;
+    return i < n ? i : -1;
+}
+
+/* The same of the variable whose elements' type `%x.dtype` is. */
+static int find_dtype(const Op *op, const Name *name)
+{
+    static const char behind[] = ".dtype";
+    size_t n = sizeof behind - 1;
+    bool is = name->len > n && !strcmp(name->text + name->len - n, behind);
+    return is ? find_arg(op, (Str){name->text, name->len - n}) : -1;
+}
+
+/* Whether all that the rule names is there. */
+static bool names_known(Ctx *cx, const Op *op, const Module *rule)
+{
+    bool all = true;
+    for (size_t i = 0; i < rule->free_vars.n; i++) {
+        const Var *v = rule->free_vars.at[i];
+        const OpAttr *a = op->attrs;
+        bool known = find_arg(op, str_of(v->name->text)) >= 0 || find_dtype(op, v->name) >= 0;
+        for (; a && a->name && !known; a++)
+            known = strcmp(a->name, v->name->text) == 0;
+        if (!known)
+            diag_error(cx->diags, E0110_UNDEFINED_VARIABLE, v->base.span,
+                       "`%s` has neither an argument nor an attribute `%s`", op->name,
+                       v->name->text);
+        all &= known;
+    }
+    return all;
+}
+
+static void release_rule(void *m)
+{
+    module_release(m);
+}
+
+/* The text of a row, read when it is first needed; NULL after a diagnostic that shows the place in it. */
+static Module *read_rule(Ctx *cx, const Op *op)
+{
+    Module *m = ptrmap_find(&cx->rules, op);
+    if (m)
+        return m;
+    Buf title = {0};
+    buf_printf(&title, "gradient of %s", op->name);
+    uint32_t source = sources_add(&cx->sources, buf_text(&title), op->grad, strlen(op->grad));
+    buf_deinit(&title);
+    m = source ? parse_text(cx, source, &(ParseEnv){.template = true}) : NULL;
+    if (m && !names_known(cx, op, m)) {
+        module_release(m);
+        return NULL;
+    }
+    if (m) {
+        ptrmap_put(&cx->rules, op, m);
+        arena_on_free(&cx->arena, release_rule, m);
+    }
+    return m;
+}
+
+/* ---- filling it in ------------------------------------------------------------------------------------------------ */
+
+/* What a variable of the rule stands for: the value of its `let`, or the field that `each` is at. */
+typedef struct Bound {
+    const Var *var;
+    const Expr *value;
+} Bound;
+
+/* A part of the rule, and what it became. */
+typedef struct Part {
+    const Expr *of;
+    Expr *made;
+} Part;
+
+typedef Vec(Part) Parts;
+
+/* A rule is a row's, so it is not deep. To know a type or a value, parts are made of variables that have the types of the call's parts
+ * and nothing else, in the memory of the rule, which is taken back when all is made. */
+typedef struct Maker {
     const AdjointCall *call;
     OpsMake m;
     const Op *op;
-    const char *at;
-    int64_t field; /* of the tuple that is the argument, in each(…) */
-    Expr *parts;   /* part(…): the gradient, split like that tuple */
-    bool bad;
-    Vec(Made) made;
-    Vec(Made) named;
-    Arena scratch;
-} Reader;
+    Module *rule;
+    bool asks; /* what is made is to be known, and will be no part of the program */
+    bool failed; /* a message says so */
+    Vec(Bound) bound;
+    Parts parts[2]; /* the second where it asks */
+} Maker;
 
-static Expr *read_expr(Reader *r);
+static Expr *make(Maker *k, const Expr *e);
+static bool attr_of(Maker *k, const Expr *e, AttrValue *out);
 
-static bool next_is(Reader *r, char c)
+static void *fail(Maker *k, const Expr *e, const char *what)
 {
-    r->at += strspn(r->at, " \n");
-    if (*r->at != c)
-        return false;
-    r->at++;
-    return true;
-}
-
-static void *fail(Reader *r)
-{
-    if (!r->bad)
-        diag_bug(r->m.cx->diags, r->m.span, "the gradient of `%s` cannot be read at `%s`",
-                 r->op->name, r->at);
-    r->bad = true;
+    if (!k->failed)
+        diag_error(k->m.cx->diags, E0605_NO_GRADIENT, e->span, "the gradient of `%s`: %s",
+                   k->op->name, what);
+    k->failed = true;
     return NULL;
 }
 
-static Str read_name(Reader *r)
+static bool calls(const Expr *e, const char *name)
 {
-    const char *from = r->at;
-    while (isalnum((unsigned char)*r->at) || *r->at == '_' ||
-           (*r->at == '.' && isalpha((unsigned char)r->at[1])))
-        r->at++;
-    return (Str){from, (size_t)(r->at - from)};
+    const Op *op = e ? expr_call_of_op(e) : NULL;
+    return op && strcmp(op->name, name) == 0;
 }
 
-/* The index of the argument of that name; -1. */
-static int find_arg(const Reader *r, Str name)
+static int arg_of(const Maker *k, const Expr *var)
 {
-    for (int i = 0; r->op->args[i].name; i++)
-        if (str_is(name, r->op->args[i].name))
-            return i;
-    return -1;
+    const Name *name = expr_as_var(var)->name;
+    return find_arg(k->op, (Str){name->text, name->len});
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------------ */
-
-static AttrValue read_value(Reader *r);
-
-static AttrValue read_list(Reader *r)
+static const Type *type_of_arg(const Maker *k, int i)
 {
-    AttrValue items[16];
-    uint32_t n = 0;
-    while (!next_is(r, ']') && n < 16 && !r->bad) {
-        items[n++] = read_value(r);
-        next_is(r, ',');
-    }
-    AttrValue *at = arena_alloc_must(r->m.arena, n + 1, sizeof *at);
-    memcpy(at, items, n * sizeof *at);
-    return (AttrValue){.kind = ATTR_LIST, .list = {at, n}};
+    const Call *typed = k->call->typed;
+    return type_find(i < (int)typed->args.n ? typed->args.at[i]->type : typed->base.type);
 }
 
-static AttrValue extent_value(Dim d)
+static Expr *arg_at(Maker *k, int i)
 {
-    return d < 0 ? (AttrValue){.kind = ATTR_NONE} : (AttrValue){.kind = ATTR_INT, .i = d};
+    int n = (int)k->call->typed->args.n;
+    if (!k->asks)
+        return i < n ? k->call->args[i] : i == n ? k->call->out : k->call->grad;
+    Var *typed = expr_var(k->m.arena, k->m.span, ctx_name(k->m.cx, ""), NULL);
+    typed->base.type = type_of_arg(k, i);
+    return &typed->base;
 }
 
-/* `%data.shape`, `%data.shape[1]`, `%data.dtype`: the extents and the elements' type of an argument, or of the result %out. */
-static AttrValue read_type(Reader *r)
+/* What e is once names are followed and conditions, which have to be known, are met; NULL where one is not known. */
+static const Expr *settle(Maker *k, const Expr *e)
 {
-    const char *from = r->at;
-    r->at += strcspn(r->at, ".");
-    Str name = {from, (size_t)(r->at - from)};
-    const Call *call = r->call->typed;
-    int i = find_arg(r, name);
-    const Expr *e = i >= 0 ? call->args.at[i] : str_is(name, "out") ? &call->base : NULL;
-    const Type *t = e ? type_find(e->type) : NULL;
-    if (t && t->kind == TYPE_TENSOR && strncmp(r->at, ".dtype", 6) == 0) {
-        r->at += 6;
-        return ops_attr_dtype(&r->m, "dtype", t->dtype).value;
-    }
-    if (!t || t->kind != TYPE_TENSOR || strncmp(r->at, ".shape", 6) != 0) {
-        fail(r);
-        return (AttrValue){0};
-    }
-    r->at += 6;
-    if (*r->at == '[') {
-        char *end;
-        long axis = strtol(r->at + 1, &end, 10);
-        r->at = end + 1;
-        axis += axis < 0 ? (long)t->n : 0;
-        return axis < (long)t->n ? extent_value(t->dims[axis]) : (AttrValue){.kind = ATTR_NONE};
-    }
-    AttrValue *at = arena_alloc_must(r->m.arena, t->n + 1, sizeof *at);
-    for (uint32_t k = 0; k < t->n; k++)
-        at[k] = extent_value(t->dims[k]);
-    return (AttrValue){.kind = ATTR_LIST, .list = {at, t->n}};
-}
-
-static AttrValue read_number(Reader *r)
-{
-    char *end;
-    double d = strtod(r->at, &end);
-    bool real = memchr(r->at, '.', (size_t)(end - r->at)) || *end == 'f';
-    AttrValue v = real ? (AttrValue){.kind = ATTR_FLOAT, .f = d}
-                       : (AttrValue){.kind = ATTR_INT, .i = (int64_t)d};
-    r->at = end + (*end == 'f');
-    return v;
-}
-
-/* A list of whole numbers. */
-static AttrValue ints_value(Reader *r, uint32_t n, const int64_t *v)
-{
-    AttrValue *at = arena_alloc_must(r->m.arena, n + 1, sizeof *at);
-    for (uint32_t i = 0; i < n; i++)
-        at[i] = (AttrValue){.kind = ATTR_INT, .i = v[i]};
-    return (AttrValue){.kind = ATTR_LIST, .list = {at, n}};
-}
-
-static const Type *arg_type(const Reader *r, uint32_t i)
-{
-    return type_find(r->call->typed->args.at[i]->type);
-}
-
-/* inverse(axes): the permutation that undoes another. */
-static AttrValue inverse_of(Reader *r, AttrValue axes)
-{
-    int64_t v[TENSOR_RANK_MOST];
-    for (uint32_t i = 0; axes.kind == ATTR_LIST && i < axes.list.n; i++) {
-        int64_t a = axes.list.at[i].i;
-        v[a < 0 ? a + axes.list.n : a] = i;
-    }
-    return axes.kind == ATTR_LIST ? ints_value(r, axes.list.n, v) : axes;
-}
-
-/* cuts(axis): where the tensors of the argument end along an axis of all of them, but the last. */
-static AttrValue cuts_of(Reader *r, int64_t axis)
-{
-    const Type *t = arg_type(r, 0);
-    int64_t v[256], end = 0;
-    uint32_t n = t->n < 256 ? t->n : 256;
-    for (uint32_t i = 0; i + 1 < n; i++) {
-        const Type *one = type_find(t->parts[i]);
-        end += one->dims[axis < 0 ? axis + one->n : axis];
-        v[i] = end;
-    }
-    return ints_value(r, n ? n - 1 : 0, v);
-}
-
-/* A convolution over two axes: the extents of its data as NCHW and of its weight as OIHW. That of a gradient by the weight has the
- * result in place of the weight, and the kernel's extents as an attribute. */
-static bool window_extents(Reader *r, Dim *data, Dim *weight)
-{
-    const Attrs *a = r->call->typed->attrs;
-    int x = find_arg(r, str_of("data")), w = find_arg(r, str_of("weight")), at[4];
-    const Type *t = x < 0 ? NULL : arg_type(r, (uint32_t)x);
-    bool ok = t && layout_positions(attrs_string(a, "data_layout"), "NCHW", at);
-    for (int i = 0; ok && i < 4; i++)
-        data[i] = t->dims[at[i]];
-    ok = ok && layout_positions(attrs_string(a, "kernel_layout"), "OIHW", at);
-    for (int i = 0; ok && w >= 0 && i < 4; i++)
-        weight[i] = arg_type(r, (uint32_t)w)->dims[at[i]];
-    if (!ok || w >= 0)
-        return ok;
-    int64_t groups = attrs_int(a, "groups", 1);
-    weight[0] = arg_type(r, 0)->dims[1];
-    weight[1] = data[1] / (groups ? groups : 1);
-    ops_ints(a, "kernel_size", 2, weight + 2);
-    return true;
-}
-
-/* kernel(), the extents of the kernel; left(), the elements at the end of each axis of the data that no window reaches; grouped(),
- * the extents of the weight in OIHW with a row for each channel of the result, where one of a channel by itself may have a row for
- * each channel of the data. */
-static AttrValue window_value(Reader *r, Str name)
-{
-    const Attrs *a = r->call->typed->attrs;
-    int64_t before[2], after[2], strides[2], dilation[2], v[2];
-    Dim x[4], w[4];
-    if (!window_extents(r, x, w))
-        return fail(r), (AttrValue){0};
-    if (str_is(name, "kernel"))
-        return ints_value(r, 2, w + 2);
-    if (str_is(name, "grouped")) {
-        int64_t deep = x[1] / attrs_int(a, "groups", 1), all = w[0] * w[1];
-        return ints_value(r, 4, (int64_t[]){all / (deep ? deep : 1), deep, w[2], w[3]});
-    }
-    ops_padding(a, "padding", 2, before, after);
-    ops_ints(a, "strides", 2, strides);
-    ops_ints(a, "dilation", 2, dilation);
-    for (int i = 0; i < 2; i++) {
-        int64_t reach = (w[2 + i] - 1) * dilation[i] + 1;
-        v[i] = (x[2 + i] + before[i] + after[i] - reach) % strides[i];
-    }
-    return ints_value(r, 2, v);
-}
-
-/* known(): each extent of the argument is. share(): one over the number of elements that the reduction
- * folds to each of the result. */
-static AttrValue reduced_value(Reader *r, bool share)
-{
-    const Type *t = arg_type(r, 0);
-    bool on[TENSOR_RANK_MOST], known = true;
-    int64_t bad;
-    double part = 1;
-    if (!ops_reduced_axes(r->call->typed->attrs, (int)t->n, on, &bad))
-        return fail(r), (AttrValue){0};
-    for (uint32_t i = 0; i < t->n; i++) {
-        known &= t->dims[i] >= 0;
-        part /= on[i] ? (double)t->dims[i] : 1;
-    }
-    return share ? (AttrValue){.kind = ATTR_FLOAT, .f = part}
-                 : (AttrValue){.kind = ATTR_BOOL, .b = known};
-}
-
-/* A function of attributes: its name was read. is(attribute, "text"): the attribute is that text, or number. */
-static AttrValue read_function(Reader *r, Str name)
-{
-    bool some = !next_is(r, ')');
-    AttrValue v = some ? read_value(r) : (AttrValue){0};
-    if (str_is(name, "is") && next_is(r, ',')) {
-        AttrValue other = read_value(r);
-        bool same = v.kind == other.kind && (v.kind == ATTR_INT      ? v.i == other.i
-                                             : v.kind == ATTR_STRING ? str_eq(v.s, other.s)
-                                                                     : false);
-        return next_is(r, ')') ? (AttrValue){.kind = ATTR_BOOL, .b = same} : (fail(r), v);
-    }
-    if (some && !next_is(r, ')'))
-        fail(r);
-    if (str_is(name, "not"))
-        return (AttrValue){.kind = ATTR_BOOL, .b = !v.b};
-    if (str_is(name, "inverse"))
-        return inverse_of(r, v);
-    if (str_is(name, "cuts"))
-        return cuts_of(r, v.i);
-    if (str_is(name, "known") || str_is(name, "share"))
-        return reduced_value(r, str_is(name, "share"));
-    if (str_is(name, "result_layout"))
-        return (AttrValue){.kind = ATTR_STRING,
-                           .s = ops_out_layout(r->call->typed->attrs, "data_layout", "out_layout")};
-    if (!str_is(name, "left") && !str_is(name, "kernel") && !str_is(name, "grouped"))
-        fail(r);
-    return window_value(r, name);
-}
-
-static AttrValue read_value(Reader *r)
-{
-    r->at += strspn(r->at, " \n");
-    if (next_is(r, '['))
-        return read_list(r);
-    if (next_is(r, '%'))
-        return read_type(r);
-    if (next_is(r, '"')) {
-        const char *from = r->at;
-        r->at += strcspn(r->at, "\"");
-        return (AttrValue){.kind = ATTR_STRING, .s = {from, (size_t)(r->at++ - from)}};
-    }
-    if (isdigit((unsigned char)*r->at) || *r->at == '-')
-        return read_number(r);
-    Str name = read_name(r);
-    char key[64];
-    snprintf(key, sizeof key, "%.*s", (int)name.len, name.ptr);
-    if (next_is(r, '('))
-        return read_function(r, name);
-    const AttrValue *v = attrs_find(r->call->typed->attrs, key);
-    if (v)
-        return *v;
-    if (str_is(name, "True") || str_is(name, "False"))
-        return (AttrValue){.kind = ATTR_BOOL, .b = str_is(name, "True")};
-    if (!str_is(name, "None"))
-        fail(r);
-    return (AttrValue){.kind = ATTR_NONE};
-}
-
-/* ---- expressions ----------------------------------------------------------------------------------------------- */
-
-/* What was made of the same words before, else e. */
-static Expr *once(Reader *r, const char *from, Expr *e)
-{
-    size_t n = (size_t)(r->at - from);
-    for (size_t i = 0; i < r->made.n; i++)
-        if (r->made.at[i].text.len == n && !memcmp(r->made.at[i].text.ptr, from, n))
-            return r->made.at[i].e;
-    if (e)
-        vec_push(&r->made, &r->scratch, ((Made){{from, n}, e}));
-    return e;
-}
-
-/* The tensor type of what stands for an argument or for the gradient; NULL for other parts. */
-static const Type *type_of_part(const Reader *r, const Expr *e)
-{
-    const Call *typed = r->call->typed;
-    const Type *t = e == r->call->grad ? typed->base.type : NULL;
-    for (uint32_t i = 0; i < typed->args.n && !t; i++)
-        t = e == r->call->args[i] ? typed->args.at[i]->type : NULL;
-    t = t ? type_find(t) : NULL;
-    return t && t->kind == TYPE_TENSOR ? t : NULL;
-}
-
-/* The extents are those that the part has already. */
-static bool has_shape(const Reader *r, const Expr *e, const AttrValue *shape)
-{
-    const Type *t = type_of_part(r, e);
-    bool same = t && shape->kind == ATTR_LIST && shape->list.n == t->n;
-    for (uint32_t i = 0, free = 0; same && i < t->n; i++) {
-        const AttrValue *d = &shape->list.at[i];
-        free += d->i == -1;
-        same = d->kind == ATTR_INT && free < 2 && (d->i == -1 || d->i == t->dims[i]);
-    }
-    return same;
-}
-
-static Expr *read_call(Reader *r, Str name)
-{
-    const char *begin = name.ptr;
-    Expr *args[8];
-    Attr attrs[16];
-    uint32_t n = 0, n_attrs = 0;
-    while (!next_is(r, ')') && n < 8 && n_attrs < 16 && !r->bad) {
-        r->at += strspn(r->at, " \n");
-        const char *from = r->at;
-        Str key = read_name(r);
-        if (key.len && *r->at == '=') {
-            r->at++;
-            attrs[n_attrs].key = arena_copy_text(r->m.arena, key.ptr, key.len);
-            attrs[n_attrs].span = attrs[n_attrs].key_span = r->m.span;
-            attrs[n_attrs++].value = read_value(r);
+    for (;;) {
+        const Let *let = expr_as_let(e);
+        const If *choice = expr_as_if(e);
+        AttrValue known;
+        size_t i = e->kind == EXPR_VAR ? k->bound.n : 0;
+        while (i > 0 && &k->bound.at[i - 1].var->base != e)
+            i--;
+        if (i > 0) {
+            e = k->bound.at[i - 1].value;
+        } else if (let) {
+            vec_push(&k->bound, &k->rule->arena, ((Bound){let->var, let->value}));
+            e = let->body;
+        } else if (choice) {
+            if (!attr_of(k, choice->cond, &known))
+                return NULL;
+            e = known.b ? choice->then : choice->otherwise;
         } else {
-            r->at = from;
-            args[n++] = read_expr(r);
+            return e;
         }
-        next_is(r, ',');
     }
-    char op[64];
-    snprintf(op, sizeof op, "%.*s", (int)name.len, name.ptr);
-    bool layouts = !r->bad && str_is(name, "layout_transform");
-    if (layouts && str_eq(attrs[0].value.s, attrs[1].value.s))
-        return args[0];
-    bool reshaped = !r->bad && str_is(name, "reshape") && n == 1 && n_attrs == 1;
-    if (reshaped && has_shape(r, args[0], &attrs[0].value))
-        return args[0];
-    return r->bad ? NULL : once(r, begin, ops_call(&r->m, op, n, args, n_attrs, attrs));
 }
 
-static Expr *read_variable(Reader *r)
+/* ---- what is known while the gradient is made -------------------------------------------------------------------- */
+
+/* The part, of variables that have types, with its own; NULL where it has none. */
+static Expr *asked(Maker *k, const Expr *e)
 {
-    const char *from = r->at;
-    while (isalnum((unsigned char)*r->at) || *r->at == '_')
-        r->at++;
-    Str name = {from, (size_t)(r->at - from)};
-    int i = find_arg(r, name);
-    for (size_t k = 0; k < r->named.n; k++)
-        if (str_eq(r->named.at[k].text, name))
-            return r->named.at[k].e;
-    return str_is(name, "g")     ? r->call->grad
-           : str_is(name, "out") ? r->call->out
-           : i >= 0              ? r->call->args[i]
-                                 : fail(r);
+    OpsMake m = k->m;
+    bool asks = k->asks;
+    k->m.arena = &k->rule->arena;
+    k->asks = true;
+    Expr *made = make(k, e);
+    bool typed = made && (k->call->check ? expr_type_ops(m.cx, made)->type != NULL
+                                         : expr_try_type_ops(m.cx, made));
+    k->m = m;
+    k->asks = asks;
+    return typed ? made : NULL;
 }
 
-/* let %name = E; E: each name stands for one thing in a rule. */
-static Expr *read_let(Reader *r)
+/* The type of a part that is a tensor; NULL where it is none, or not known. */
+static const Type *tensor_type_of(Maker *k, const Expr *e)
 {
-    if (!next_is(r, '%'))
-        return fail(r);
-    Str name = read_name(r);
-    Expr *e = next_is(r, '=') ? read_expr(r) : NULL;
-    if (!e || !next_is(r, ';'))
-        return fail(r);
-    vec_push(&r->named, &r->scratch, ((Made){name, e}));
-    return read_expr(r);
+    const Expr *typed = asked(k, e);
+    return typed ? expr_tensor_type(typed) : NULL;
 }
 
-static Expr *read_literal(Reader *r)
+/* An attribute of the call, `%x.dtype`, a text or None. */
+static bool attr_named(Maker *k, const Var *var, AttrValue *out)
 {
-    const char *begin = r->at;
-    char *end;
-    double d = strtod(r->at, &end);
-    DType t = {DTYPE_CODE_INT, 32, 1};
-    if (*end == 'f' || *end == 'i') {
-        t.code = *end == 'f' ? DTYPE_CODE_FLOAT : DTYPE_CODE_INT;
-        long bits = strtol(end + 1, &end, 10);
-        t.bits = bits ? (uint8_t)bits : 32;
+    Str name = {var->name->text, var->name->len};
+    const AttrValue *v = attrs_find(k->call->typed->attrs, name.ptr);
+    int i = find_dtype(k->op, var->name);
+    const Type *t = i < 0 ? NULL : type_of_arg(k, i);
+    *out = (AttrValue){.kind = ATTR_NONE};
+    if (v)
+        *out = *v;
+    else if (name.ptr[0] == '"')
+        *out = (AttrValue){.kind = ATTR_STRING, .s = {name.ptr + 1, name.len - 2}};
+    else if (t && t->kind == TYPE_TENSOR)
+        *out = ops_attr_dtype(&k->m, "", t->dtype).value;
+    return arg_of(k, &var->base) < 0 && (!t || t->kind == TYPE_TENSOR);
+}
+
+/* Whole numbers; NULL where one is too large. */
+static Expr *ints_constant(Maker *k, uint32_t n, const AttrValue *at)
+{
+    const int64_t extent = n;
+    Tensor *t = tensor_new(&k->m.cx->limits, dtype_of(DT_INT32), 1, &extent);
+    bool good = t != NULL;
+    for (uint32_t i = 0; good && i < n; i++) {
+        ((int32_t *)t->data)[i] = (int32_t)at[i].i;
+        good = at[i].kind == ATTR_INT && at[i].i == (int32_t)at[i].i;
     }
-    r->at = end;
-    return once(r, begin, ops_constant(&r->m, t, d));
-}
-
-static Expr *read_tuple(Reader *r)
-{
-    Expr *fields[8];
-    uint32_t n = 0;
-    while (!next_is(r, ')') && n < 8 && !r->bad) {
-        fields[n++] = read_expr(r);
-        next_is(r, ',');
-    }
-    return r->bad ? NULL : expr_tuple(r->m.arena, r->m.span, n, fields);
-}
-
-/* given(attribute, A, B): A where the attribute is True or a value, B where it is False or None. */
-static Expr *read_choice(Reader *r)
-{
-    AttrValue v = read_value(r);
-    bool first = v.kind == ATTR_BOOL ? v.b : v.kind != ATTR_NONE;
-    next_is(r, ',');
-    Expr *a = read_expr(r);
-    next_is(r, ',');
-    Expr *b = read_expr(r);
-    return !next_is(r, ')') ? fail(r) : first ? a : b;
-}
-
-/* each(E): a tuple with E for each field of the argument. */
-static Expr *read_each(Reader *r)
-{
-    const Type *t = arg_type(r, 0);
-    const char *from = r->at;
-    size_t made = r->made.n;
-    Expr **fields = arena_alloc_must(r->m.arena, t->n + 1, sizeof(Expr *));
-    for (uint32_t i = 0; i < t->n; i++) {
-        r->at = from;
-        r->field = i;
-        fields[i] = read_expr(r);
-        r->made.n = made;
-    }
-    return !next_is(r, ')') ? fail(r) : expr_tuple(r->m.arena, r->m.span, t->n, fields);
-}
-
-/* of(value, E): a scalar of the type of the elements of E, an argument. */
-static Expr *read_scalar(Reader *r)
-{
-    AttrValue v = read_value(r);
-    next_is(r, ',');
-    const Expr *like = read_expr(r);
-    const Type *t = type_of_part(r, like);
-    if (!t || !next_is(r, ')'))
-        return fail(r);
-    return ops_constant(&r->m, t->dtype, v.kind == ATTR_INT ? (double)v.i : v.f);
-}
-
-/* expanded(E): with the axes that the call folded, as extents of 1. */
-static Expr *read_expanded(Reader *r)
-{
-    const Attrs *a = r->call->typed->attrs;
-    int rank = (int)arg_type(r, 0)->n;
-    bool on[TENSOR_RANK_MOST];
-    int64_t bad;
-    Expr *e = read_expr(r);
-    if (!next_is(r, ')') || !ops_reduced_axes(a, rank, on, &bad))
-        return fail(r);
-    for (int i = 0; i < rank && !attrs_bool(a, "keepdims"); i++)
-        if (on[i])
-            e = ops_call(&r->m, "expand_dims", 1, &e, 1, (Attr[]){ops_attr_int("axis", i)});
+    Value v = value_tensor(t);
+    Expr *e = good ? expr_constant(k->m.arena, k->m.span, v) : NULL;
+    value_release(v);
     return e;
 }
 
-/* squeezed(E): without the axes that the call made. */
-static Expr *read_squeezed(Reader *r)
+/* An attribute where an expression stands; NULL where it cannot be one. */
+static Expr *attr_constant(Maker *k, const AttrValue *v)
 {
-    const Attrs *a = r->call->typed->attrs;
-    int64_t axis = attrs_int(a, "axis", 0), n = attrs_int(a, "num_newaxis", 1);
-    Expr *e = read_expr(r);
-    for (int64_t i = 0; i < n; i++)
-        e = ops_call(&r->m, "squeeze", 1, &e, 1, (Attr[]){ops_attr_ints(&r->m, "axis", 1, &axis)});
-    return next_is(r, ')') ? e : fail(r);
+    switch (v->kind) {
+    case ATTR_LIST: return ints_constant(k, v->list.n, v->list.at);
+    case ATTR_INT:
+        return v->i == (int32_t)v->i ? ops_constant(&k->m, dtype_of(DT_INT32), (double)v->i) : NULL;
+    case ATTR_FLOAT: return ops_constant(&k->m, dtype_of(DT_FLOAT64), v->f);
+    case ATTR_BOOL: return ops_constant(&k->m, dtype_of(DT_BOOL), v->b);
+    default: return NULL;
+    }
 }
 
-/* part(E): in each(…), what of E, split along `axis`, belongs to the field. */
-static Expr *read_part(Reader *r)
+/* A number, or a list of whole ones. */
+static bool constant_attr(Maker *k, const Constant *c, AttrValue *out)
 {
-    Expr *e = read_expr(r);
-    if (!r->parts)
-        r->parts =
-            ops_call(&r->m, "split", 1, &e, 2,
-                     (Attr[]){ops_attr_int("indices_or_sections", arg_type(r, 0)->n),
-                              ops_attr_int("axis", attrs_int(r->call->typed->attrs, "axis", 0))});
-    return next_is(r, ')') ? expr_tuple_get(r->m.arena, r->m.span, r->parts, r->field) : fail(r);
+    TensorView view;
+    const Value v = c->value;
+    if (!value_view(&v, &view) || view.t.rank > 1 || (view.t.rank && !dtype_is_int(view.t.dtype)))
+        return false;
+    if (dtype_is_float(view.t.dtype)) {
+        *out = (AttrValue){.kind = ATTR_FLOAT, .f = value_as_double(v)};
+        return true;
+    }
+    AttrValue *at = arena_alloc_must(k->m.arena, (size_t)view.t.size + 1, sizeof *at);
+    for (int64_t i = 0; i < view.t.size; i++)
+        at[i] = (AttrValue){.kind = ATTR_INT, .i = tensor_get_int(&view.t, i)};
+    if (view.t.rank)
+        *out = (AttrValue){.kind = ATTR_LIST, .list = {at, (uint32_t)view.t.size}};
+    else
+        *out = dtype_is_bool(view.t.dtype) ? (AttrValue){.kind = ATTR_BOOL, .b = at->i != 0} : *at;
+    return true;
 }
 
-static Expr *(*find_form(Str name))(Reader *)
+/* The extents of a part, -1 for those that are not known; how many these are is added up. False where it is no tensor. */
+static bool extents_of(Maker *k, const Expr *e, AttrValue *out, int *unknown)
 {
-    static const struct {
-        const char *name;
-        Expr *(*read)(Reader *);
-    } forms[] = {{"given", read_choice},      {"each", read_each},         {"of", read_scalar},
-                 {"expanded", read_expanded}, {"squeezed", read_squeezed}, {"part", read_part}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (str_is(name, forms[i].name))
-            return forms[i].read;
-    return NULL;
+    const Type *t = tensor_type_of(k, e);
+    uint32_t n = t ? t->n : 0;
+    AttrValue *at = arena_alloc_must(k->m.arena, n + 1, sizeof *at);
+    for (uint32_t i = 0; i < n; i++) {
+        *unknown += t->dims[i] < 0;
+        at[i] = (AttrValue){.kind = ATTR_INT, .i = t->dims[i] < 0 ? -1 : t->dims[i]};
+    }
+    *out = (AttrValue){.kind = ATTR_LIST, .list = {at, n}};
+    return t != NULL;
 }
 
-static Expr *read_primary(Reader *r)
+/* What an attribute or a condition comes to; false where it is not known, as an extent may be. */
+static bool attr_of(Maker *k, const Expr *e, AttrValue *out)
 {
-    r->at += strspn(r->at, " \n");
-    if (next_is(r, '%'))
-        return read_variable(r);
-    if (next_is(r, '('))
-        return read_tuple(r);
-    if (isdigit((unsigned char)*r->at) || *r->at == '-')
-        return read_literal(r);
-    Str name = read_name(r);
-    if (str_is(name, "let"))
-        return read_let(r);
-    if (!next_is(r, '('))
-        return fail(r);
-    Expr *(*read)(Reader *) = find_form(name);
-    return read ? read(r) : read_call(r, name);
+    AttrValue a, b;
+    int unknown = 0;
+    if (!(e = settle(k, e)))
+        return false;
+    if (e->kind == EXPR_VAR)
+        return attr_named(k, expr_as_var(e), out);
+    const Call *call = expr_as_call(e);
+    if (calls(e, "shape_of")) /* -1 is what remains, as `reshape` has it */
+        return extents_of(k, call->args.at[0], out, &unknown) && unknown < 2;
+    if (calls(e, "equal") && attr_of(k, call->args.at[0], &a) && attr_of(k, call->args.at[1], &b)) {
+        *out = (AttrValue){.kind = ATTR_BOOL, .b = attr_value_equal(&a, &b)};
+        return true;
+    }
+    const Expr *known = fold_new(k->m.cx, k->rule, asked(k, e));
+    return known && known->kind == EXPR_CONSTANT && constant_attr(k, expr_as_constant(known), out);
 }
 
-static Expr *read_expr(Reader *r)
+static bool value_known(Maker *k, AttrValue *v)
 {
-    r->at += strspn(r->at, " \n");
-    const char *from = r->at;
-    Expr *e = read_primary(r);
-    if (!e || *r->at != '.')
-        return e;
-    char *end;
-    long field = strtol(r->at + 1, &end, 10);
-    r->at = end;
-    return once(r, from, expr_tuple_get(r->m.arena, r->m.span, e, field));
+    if (v->kind == ATTR_EXPR)
+        return attr_of(k, v->e, v);
+    if (v->kind != ATTR_LIST || !v->list.n)
+        return true;
+    AttrValue *at = arena_copy(k->m.arena, v->list.at, v->list.n * sizeof *at);
+    bool known = true;
+    for (uint32_t i = 0; known && i < v->list.n; i++)
+        known = value_known(k, &at[i]);
+    v->list.at = at;
+    return known;
+}
+
+/* The attributes of a call in the rule; false when one is not known, or after a diagnostic. */
+static bool attrs_of(Maker *k, const Call *call, const Attrs **out)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    uint32_t n = call->attrs ? call->attrs->n : 0;
+    size_t size = sizeof(Attrs) + n * sizeof(Attr);
+    Attrs *written = arena_alloc_must(&k->rule->arena, 1, size);
+    if (n)
+        memcpy(written, call->attrs, size);
+    for (uint32_t i = 0; i < n; i++)
+        if (!value_known(k, &written->at[i].value))
+            return false;
+    *out = op->attrs || n
+               ? attrs_check(k->m.cx, k->m.arena, op->name, op->attrs, written, call->base.span)
+               : NULL;
+    k->failed |= !*out && (op->attrs || n);
+    return !k->failed;
+}
+
+/* `take(shape_of(E), I)`: an extent, which may be known though others are not; NULL where it is not. */
+static Expr *extent(Maker *k, const Call *call)
+{
+    AttrValue at, all;
+    const Attrs *attrs;
+    int unknown = 0;
+    const Expr *shape = calls(&call->base, "take") ? settle(k, call->args.at[0]) : NULL;
+    const Call *of = calls(shape, "shape_of") ? expr_as_call(shape) : NULL;
+    if (!of || !attrs_of(k, of, &attrs) || !attr_of(k, call->args.at[1], &at) ||
+        at.kind != ATTR_INT || !extents_of(k, of->args.at[0], &all, &unknown))
+        return NULL;
+    at.i += at.i < 0 ? all.list.n : 0;
+    if (at.i < 0 || at.i >= all.list.n || all.list.at[at.i].i < 0)
+        return NULL;
+    return ops_constant(&k->m, ops_dtype(attrs, "dtype", dtype_of(DT_INT32)),
+                        (double)all.list.at[at.i].i);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+/* A tuple of E for each field, in each(fn (%x) { E }, TUPLE). */
+static Expr *make_each(Maker *k, const Call *call)
+{
+    const Function *f = expr_as_function(call->args.at[0]);
+    const Expr *of = f ? asked(k, call->args.at[1]) : NULL;
+    const Type *t = of ? type_find(of->type) : NULL;
+    if (!t || t->kind != TYPE_TUPLE || f->params.n != 1)
+        return fail(k, &call->base, "`each` is of a function of one parameter and of a tuple");
+    if (!make(k, call->args.at[1]))
+        return NULL;
+    size_t parts[2] = {k->parts[0].n, k->parts[1].n}, bound = k->bound.n;
+    Expr **fields = arena_alloc_must(k->m.arena, t->n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < t->n; i++) {
+        Expr *field = expr_tuple_get(&k->rule->arena, call->base.span, call->args.at[1], i);
+        vec_push(&k->bound, &k->rule->arena, ((Bound){f->params.at[0], field}));
+        if (!(fields[i] = make(k, f->body)))
+            return NULL;
+        k->parts[0].n = parts[0];
+        k->parts[1].n = parts[1];
+        k->bound.n = bound;
+    }
+    return expr_tuple(k->m.arena, k->m.span, t->n, fields);
+}
+
+/* x with the axes of one element that `to` has more; NULL where it is not that. */
+static Expr *with_axes(Maker *k, Expr *x, const Type *from, const Type *to)
+{
+    uint32_t at = 0, unknown = 0;
+    for (uint32_t i = 0; i < to->n; i++) {
+        if (at < from->n && from->dims[at] == to->dims[i])
+            unknown += from->dims[at++] < 0;
+        else if (to->dims[i] == 1)
+            x = ops_call(&k->m, "expand_dims", 1, &x, 1, (Attr[]){ops_attr_int("axis", i)});
+        else
+            return NULL;
+    }
+    return at == from->n && unknown < 2 ? x : NULL;
+}
+
+/* What says that nothing changes is left out: a change to the same layout, a reshape to the shape that is there. */
+static Expr *simpler(Maker *k, const Call *call, const Attrs *attrs)
+{
+    const Expr *e = &call->base, *first = call->args.n ? call->args.at[0] : NULL;
+    if (calls(e, "layout_transform"))
+        return str_eq(attrs_string(attrs, "src_layout"), attrs_string(attrs, "dst_layout"))
+                   ? make(k, first)
+                   : NULL;
+    if (k->asks || !calls(e, "reshape"))
+        return NULL;
+    const Type *from = tensor_type_of(k, first), *to = from ? tensor_type_of(k, e) : NULL;
+    return to ? with_axes(k, make(k, first), from, to) : NULL;
+}
+
+/* Whether no element of an argument or of the result is asked for. */
+static bool is_of_types(Maker *k, const Expr *e)
+{
+    if (!(e = settle(k, e)))
+        return false;
+    const Call *call = expr_as_call(e);
+    const Op *op = expr_call_of_op(e);
+    bool known = op || e->kind == EXPR_CONSTANT || (e->kind == EXPR_VAR && arg_of(k, e) < 0);
+    for (uint32_t i = 0; op && known && !(op->flags & OP_FROM_TYPE) && i < call->args.n; i++)
+        known = is_of_types(k, call->args.at[i]);
+    return known;
+}
+
+/* `cast_like(C, X)` of a number that is known: a constant. NULL where it is none. */
+static Expr *scalar_like(Maker *k, const Call *call)
+{
+    AttrValue v;
+    if (!is_of_types(k, call->args.at[0]) || !attr_of(k, call->args.at[0], &v))
+        return NULL;
+    const Type *t = tensor_type_of(k, call->args.at[1]);
+    bool number = v.kind == ATTR_INT || v.kind == ATTR_FLOAT;
+    return t && number ? ops_constant(&k->m, t->dtype, v.kind == ATTR_INT ? (double)v.i : v.f)
+                       : NULL;
+}
+
+static Expr *make_call(Maker *k, const Call *call)
+{
+    const Op *op = expr_call_of_op(&call->base);
+    const Attrs *attrs;
+    if (!op)
+        return fail(k, &call->base, "a rule calls operators only");
+    if (calls(&call->base, "each"))
+        return make_each(k, call);
+    Expr *done = k->asks ? extent(k, call) : NULL;
+    if (!done && calls(&call->base, "cast_like"))
+        done = scalar_like(k, call);
+    if (done || !attrs_of(k, call, &attrs) || (done = simpler(k, call, attrs)))
+        return done;
+    Expr **args = arena_alloc_must(&k->rule->arena, call->args.n + 1, sizeof *args);
+    for (uint32_t i = 0; i < call->args.n; i++)
+        if (!(args[i] = make(k, call->args.at[i])))
+            return NULL;
+    return expr_call_op(k->m.arena, k->m.span, op, call->args.n, args, attrs);
+}
+
+static Expr *make_new(Maker *k, const Expr *e)
+{
+    k->m.span = k->asks ? e->span : k->m.span;
+    const Var *var = expr_as_var(e);
+    const Tuple *tuple = expr_as_tuple(e);
+    const TupleGet *get = expr_as_tuple_get(e);
+    AttrValue known;
+    if (var && arg_of(k, e) >= 0)
+        return arg_at(k, arg_of(k, e));
+    if (var)
+        return attr_named(k, var, &known) ? attr_constant(k, &known) : NULL;
+    if (e->kind == EXPR_CONSTANT)
+        return expr_constant(k->m.arena, k->m.span, expr_as_constant(e)->value);
+    if (get) {
+        Expr *of = make(k, get->tuple);
+        return of ? expr_tuple_get(k->m.arena, k->m.span, of, get->index) : NULL;
+    }
+    if (!tuple)
+        return e->kind == EXPR_CALL ? make_call(k, expr_as_call(e))
+                                    : fail(k, e, "this is no part of a rule");
+    Expr **fields = arena_alloc_must(k->m.arena, tuple->fields.n + 1, sizeof *fields);
+    for (uint32_t i = 0; i < tuple->fields.n; i++)
+        if (!(fields[i] = make(k, tuple->fields.at[i])))
+            return NULL;
+    return expr_tuple(k->m.arena, k->m.span, tuple->fields.n, fields);
+}
+
+/* What a part of the rule is of this call; NULL where something is not known, or after a diagnostic. */
+static Expr *make(Maker *k, const Expr *e)
+{
+    Parts *parts = &k->parts[k->asks];
+    if (!(e = settle(k, e)))
+        return NULL;
+    size_t i = 0;
+    while (i < parts->n && parts->at[i].of != e)
+        i++;
+    if (i < parts->n)
+        return parts->at[i].made;
+    Expr *made = make_new(k, e);
+    if (made)
+        vec_push(parts, &k->rule->arena, ((Part){e, made}));
+    return made;
+}
+
+/* The gradients by the arguments: a tuple for several. */
+static bool make_all(Maker *k, Expr **out)
+{
+    uint32_t n = k->call->typed->args.n;
+    const Expr *all = settle(k, k->rule->expr);
+    const Tuple *several = all && n > 1 ? expr_as_tuple(all) : NULL;
+    if (n > 1 && all && (!several || several->fields.n != n))
+        return fail(k, all, "of several arguments it is a tuple with one for each");
+    for (uint32_t i = 0; all && i < n; i++)
+        if (!(out[i] = make(k, several ? several->fields.at[i] : all)) ||
+            (k->call->check && !asked(k, several ? several->fields.at[i] : all)))
+            return false;
+    return all != NULL;
+}
+
+/* False where something in the rule is not known, or after a diagnostic. */
+static bool by_rule(const AdjointCall *call, const Op *op, Expr **out, bool *failed)
+{
+    Maker k = {.call = call, .m = {call->cx, call->arena, call->typed->base.span}, .op = op};
+    if (!(k.rule = read_rule(call->cx, op)))
+        return !(*failed = true);
+    ArenaMark mark = arena_mark(&k.rule->arena);
+    bool made = make_all(&k, out);
+    arena_reset(&k.rule->arena, mark);
+    *failed = k.failed || limit_hit(&call->cx->limits);
+    return made && !*failed;
 }
 
 static bool holds_real(const Type *t)
@@ -571,36 +546,21 @@ static bool has_none(const AdjointCall *call, const Op *op)
     return false;
 }
 
-/* Of a row with words: those; they are one tuple for several arguments. */
-static bool read_row(Reader *r, Expr **out)
-{
-    uint32_t n = r->call->typed->args.n;
-    r->at = r->op->grad;
-    arena_init(&r->scratch, NULL);
-    Expr *all = read_expr(r);
-    const Tuple *several = n == 1 ? NULL : expr_as_tuple(all);
-    for (uint32_t i = 0; all && i < n; i++)
-        out[i] = several && i < several->fields.n ? several->fields.at[i] : all;
-    arena_deinit(&r->scratch);
-    return all != NULL;
-}
-
 bool adjoints(const AdjointCall *call, Expr **out)
 {
     const Call *typed = call->typed;
-    Reader r = {.call = call,
-                .m = {call->cx, call->arena, typed->base.span},
-                .op = expr_call_of_op(&typed->base)};
-    if (r.op->grad)
-        return read_row(&r, out);
-    bool real = false;
+    const Op *op = expr_call_of_op(&typed->base);
+    OpsMake m = {call->cx, call->arena, typed->base.span};
+    bool real = false, failed = false;
+    if (op->grad && (by_rule(call, op, out, &failed) || failed))
+        return !failed;
     for (uint32_t i = 0; i < typed->args.n; i++)
         real |= holds_real(typed->args.at[i]->type);
     if (real && holds_real(typed->base.type))
-        return (r.op->compute || r.op->expression) && !r.op->no_grad
-                   ? ops_adjoints(&r.m, typed, call->args, call->grad, out)
-                   : has_none(call, r.op);
+        return (op->compute || op->expression) && !op->no_grad
+                   ? ops_adjoints(&m, typed, call->args, call->grad, out)
+                   : has_none(call, op);
     for (uint32_t i = 0; i < typed->args.n; i++)
-        out[i] = zeros_of(&r.m, typed->args.at[i]->type, call->args[i]);
+        out[i] = zeros_of(&m, typed->args.at[i]->type, call->args[i]);
     return true;
 }

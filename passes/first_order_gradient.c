@@ -153,8 +153,12 @@ static bool backward_call(First *f, const Call *call, const Dual *d)
 {
     uint32_t n = call->args.n;
     Expr **rev = arena_new_array(f->make.scratch, Expr *, n + 1);
-    AdjointCall adjoint = {f->make.cx, f->make.arena, call, forwards(f, &call->args),
-                           d->made,    d->reverse};
+    AdjointCall adjoint = {.cx = f->make.cx,
+                           .arena = f->make.arena,
+                           .typed = call,
+                           .args = forwards(f, &call->args),
+                           .out = d->made,
+                           .grad = d->reverse};
     if (!rev || !adjoints(&adjoint, rev))
         return false;
     for (uint32_t i = 0; i < n; i++) {

@@ -10,6 +10,10 @@ static void binary(TeBuilder *b, TeOp op)
 
 #define LIKE_LHS(g) "collapse_sum_like(" g ", %lhs)"
 #define LIKE_RHS(g) "collapse_sum_like(" g ", %rhs)"
+/* The gradient goes where the element came from. */
+#define CHOSEN(IS_LHS)                               \
+    "let %zeros = zeros_like(%g); let %is = " IS_LHS \
+    "; (" LIKE_LHS("where(%is, %g, %zeros)") ", " LIKE_RHS("where(%is, %zeros, %g)") ")"
 
 /* Relay name, C name, scalar function, relation, infix form, gradient, documentation. */
 #define BINARY(X)                                                                                               \
@@ -24,13 +28,9 @@ static void binary(TeBuilder *b, TeOp op)
       "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                                           \
           "negative(divide(multiply(%g, %out), %rhs))") ")",                                                    \
       "The quotient of the elements; of integers it is truncated toward zero.")                                 \
-    X("maximum", maximum, MAX, broadcast, NULL,                                                                 \
-      "(" LIKE_LHS("where(greater(%lhs, %rhs), %g, zeros_like(%g))") ", " LIKE_RHS(                             \
-          "where(greater(%lhs, %rhs), zeros_like(%g), %g)") ")",                                                \
+    X("maximum", maximum, MAX, broadcast, NULL, CHOSEN("greater(%lhs, %rhs)"),                                  \
       "The greater of the elements; where one is NaN, the right one.")                                          \
-    X("minimum", minimum, MIN, broadcast, NULL,                                                                 \
-      "(" LIKE_LHS("where(less(%lhs, %rhs), %g, zeros_like(%g))") ", " LIKE_RHS(                                \
-          "where(less(%lhs, %rhs), zeros_like(%g), %g)") ")",                                                   \
+    X("minimum", minimum, MIN, broadcast, NULL, CHOSEN("less(%lhs, %rhs)"),                                     \
       "The lesser of the elements; where one is NaN, the right one.")                                           \
     X("power", power, POW, broadcast_float, NULL,                                                               \
       "(" LIKE_LHS("multiply(%g, multiply(%rhs, power(%lhs, subtract(%rhs, ones_like(%rhs)))))") ", " LIKE_RHS( \
@@ -144,8 +144,8 @@ const Op binary_ops[] = {
                 .pattern = OP_BROADCAST,
                 OP_REL(rel_where),
                 .compute = compute_where,
-                .grad = "(zeros_like(%condition), collapse_sum_like(where(%condition, %g, "
-                        "zeros_like(%g)), %x), "
-                        "collapse_sum_like(where(%condition, zeros_like(%g), %g), %y))"},
+                .grad = "let %zeros = zeros_like(%g); (zeros_like(%condition), "
+                        "collapse_sum_like(where(%condition, %g, %zeros), %x), "
+                        "collapse_sum_like(where(%condition, %zeros, %g), %y))"},
     {0},
 };

@@ -681,41 +681,46 @@ static const OpAttr backward_attrs[] = {
     ATTR_S("out_layout", "", "the order of the weight's axes; \"\": OIHW"),
     ATTR_D("out_dtype", "", "the type to sum in and of the result"),
     {0}};
+/* clang-format off */
 /* Gradients are made in the plain layouts. */
-#define PLAIN(X, LAYOUT, LETTERS) \
-    "layout_transform(" X ", src_layout=" LAYOUT ", dst_layout=\"" LETTERS "\")"
+#define PLAIN(NAME, X, LAYOUT, LETTERS) \
+    "let " NAME " = layout_transform(" X ", src_layout=" LAYOUT ", dst_layout=\"" LETTERS "\"); "
 #define LAID(X, LETTERS, LAYOUT) \
     "layout_transform(" X ", src_layout=\"" LETTERS "\", dst_layout=" LAYOUT ")"
-#define PLAIN_G PLAIN("%g", "result_layout()", "NCHW")
-#define PLAIN_WEIGHT PLAIN("%weight", "kernel_layout", "OIHW")
-#define SAME_WINDOWS "strides=strides, padding=padding, dilation=dilation, groups=groups"
-#define CONV_GRAD                                                                                \
-    "(" LAID("nn.conv2d_transpose(" PLAIN_G ", reshape(" PLAIN_WEIGHT                            \
-             ", newshape=grouped()), output_padding=left(), " SAME_WINDOWS                       \
-             ", kernel_layout=\"IOHW\", out_dtype=%out.dtype)",                                  \
-             "NCHW",                                                                             \
-             "data_layout") ", " LAID("reshape_like(nn.conv2d_backward_weight(" PLAIN_G          \
-                                      ", " PLAIN("%data", "data_layout",                         \
-                                                 "NCHW") ", kernel_size=kernel(), " SAME_WINDOWS \
-                                                         "), " PLAIN_WEIGHT ")",                 \
-                                      "OIHW", "kernel_layout") ")"
-
+#define GIVEN(NAME, LAYOUT, NONE, ELSE) \
+    "let " NAME " = if (" LAYOUT " == \"" NONE "\") { " ELSE " } else { " LAYOUT " }; "
+#define WINDOWS "strides=%strides, padding=%padding, dilation=%dilation, groups=%groups"
+#define EXTENT(X, AXIS) "take(shape_of(" X "), " AXIS ")"
+#define KERNEL "let %high = " EXTENT("%w", "2") "; let %wide = " EXTENT("%w", "3") "; "
+/* %rows: the weight with a row for each channel of %y, which it makes of %x; one of a channel by itself may have a row for each channel of
+ * %x. %down and %right: the elements at the end of the axes of %x that no window reaches. */
+#define SPREAD \
+    KERNEL "let %many = " EXTENT("%y", "1") "; let %deep = " EXTENT("%x", "1") " / %groups; " \
+    "let %rows = reshape(%w, newshape=[%many, %deep, %high, %wide]); " \
+    "let %reached = nn.conv2d_transpose(%y, %rows, " WINDOWS ", kernel_layout=\"IOHW\"); " \
+    "let %down = " EXTENT("%x", "2") " - " EXTENT("%reached", "2") "; " \
+    "let %right = " EXTENT("%x", "3") " - " EXTENT("%reached", "3") "; "
+#define SPREAD_Y(MORE) \
+    "nn.conv2d_transpose(%y, %rows, output_padding=[%down, %right], " WINDOWS ", kernel_layout=\"IOHW\"" MORE ")"
+#define WEIGHT_OF(Y, X) "nn.conv2d_backward_weight(" Y ", " X ", kernel_size=[%high, %wide], " WINDOWS ")"
+#define CONV_GRAD \
+    GIVEN("%laid", "%out_layout", "", "%data_layout") PLAIN("%y", "%g", "%laid", "NCHW") \
+    PLAIN("%x", "%data", "%data_layout", "NCHW") PLAIN("%w", "%weight", "%kernel_layout", "OIHW") SPREAD \
+    "(" LAID(SPREAD_Y(", out_dtype=%out.dtype"), "NCHW", "%data_layout") ", " \
+    LAID("reshape_like(" WEIGHT_OF("%y", "%x") ", %w)", "OIHW", "%kernel_layout") ")"
 /* What was spread is gathered by the convolution; its weight has the channels the other way round. */
-#define SPREAD_GRAD                                                                                \
-    "(" LAID(                                                                                      \
-        "nn.conv2d(" PLAIN_G ", " PLAIN("%weight", "kernel_layout", "IOHW") ", " SAME_WINDOWS ")", \
-        "NCHW",                                                                                    \
-        "data_layout") ", " LAID("nn.conv2d_backward_weight(" PLAIN("%data", "data_layout",        \
-                                                                    "NCHW") ", " PLAIN_G ", "      \
-                                                                            "kernel_size=kernel()" \
-                                                                            ", " SAME_WINDOWS ")", \
-                                 "IOHW", "kernel_layout") ")"
-
+#define GATHERED_GRAD \
+    GIVEN("%laid", "%out_layout", "", "%data_layout") PLAIN("%y", "%g", "%laid", "NCHW") \
+    PLAIN("%x", "%data", "%data_layout", "NCHW") PLAIN("%w", "%weight", "%kernel_layout", "IOHW") KERNEL \
+    "(" LAID("nn.conv2d(%y, %w, " WINDOWS ")", "NCHW", "%data_layout") ", " \
+    LAID(WEIGHT_OF("%x", "%y"), "IOHW", "%kernel_layout") ")"
 /* What the weight's gradient says of the two that it is the product of. */
-#define GROUPED_G "reshape(%g, newshape=grouped())"
-#define WEIGHED_GRAD                                                                            \
-    "(nn.conv2d(%data, " GROUPED_G ", " SAME_WINDOWS "), nn.conv2d_transpose(%grad, " GROUPED_G \
-    ", output_padding=left(), " SAME_WINDOWS ", kernel_layout=\"IOHW\"))"
+#define WEIGHED_GRAD \
+    GIVEN("%laid", "%out_layout", "", "\"OIHW\"") GIVEN("%lies", "%kernel_layout", "OIHW", "\"NCHW\"") \
+    PLAIN("%w", "%g", "%laid", "OIHW") PLAIN("%y", "%grad", "%data_layout", "NCHW") \
+    PLAIN("%x", "%data", "%lies", "NCHW") SPREAD \
+    "(" LAID("nn.conv2d(%x, %rows, " WINDOWS ")", "NCHW", "%data_layout") ", " LAID(SPREAD_Y(""), "NCHW", "%lies") ")"
+/* clang-format on */
 
 /* The last argument is its doc, and whatever else the row has. */
 #define CONV(NAME, KIND, ATTRS, SAMPLES, ...) \
@@ -747,7 +752,7 @@ const Op conv_ops[] = {
     CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
          "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places.",
-         .grad = SPREAD_GRAD),
+         .grad = GATHERED_GRAD),
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
          "(float32[1,2,3,3,3], float32[2,3,2,2,2])",
          "The gradient of `nn.conv3d` by its data: spreads each element over a kernel's places."),

@@ -413,9 +413,9 @@ const Op create_ops[] = {
      .compute = compute_one_hot,
      .grad =
          "(zeros_like(%indices), cast_like(sum(multiply(%g, one_hot(%indices, "
-         "ones_like(%on_value), zeros_like(%off_value), depth=depth, axis=axis, dtype=dtype))), "
+         "ones_like(%on_value), zeros_like(%off_value), depth=%depth, axis=%axis, dtype=%dtype))), "
          "%on_value), cast_like(sum(multiply(%g, one_hot(%indices, zeros_like(%on_value), "
-         "ones_like(%off_value), depth=depth, axis=axis, dtype=dtype))), %off_value))"},
+         "ones_like(%off_value), depth=%depth, axis=%axis, dtype=%dtype))), %off_value))"},
     {.name = "shape_of",
      .doc = "The extents of a tensor.",
      .args = args_data,
@@ -454,6 +454,6 @@ const Op create_ops[] = {
      .pattern = OP_ELEMWISE,
      OP_REL(rel_trilu),
      .compute = compute_trilu,
-     .grad = "(trilu(%g, %k, upper=upper), zeros_like(%k))"},
+     .grad = "(trilu(%g, %k, upper=%upper), zeros_like(%k))"},
     {0},
 };

@@ -751,49 +751,49 @@ static const OpAttr diag_attrs[] = {
     {0}};
 
 /* What each element of the result was taken from, the value elsewhere in front, and what of the gradient goes there. */
-#define SPARSE_PUT(OP, SHAPE)                                                                   \
-    "scatter_elements(zeros_like(concatenate((reshape(%default_value, newshape=[-1]), "         \
-    "reshape(%sparse_values, newshape=[-1])), axis=0)), reshape(" OP                            \
-    "(%sparse_indices, reshape_like(cumsum(ones_like(reshape(%sparse_values, newshape=[-1])), " \
-    "axis=0, dtype=\"int32\"), %sparse_values), 0i32" SHAPE                                     \
-    ", output_shape=output_shape), newshape=[-1]), reshape(%g, newshape=[-1]), axis=0, "        \
-    "reduction=\"add\")"
 #define SPARSE_GRAD(OP, SHAPE)                                                                 \
-    "zeros_like(%sparse_indices), reshape_like(strided_slice(" SPARSE_PUT(                     \
-        OP, SHAPE) ", begin=[1], end=[2147483647], strides=[1], axes=None), %sparse_values), " \
-                   "reshape_like(strided_slice(" SPARSE_PUT(                                   \
-                       OP, SHAPE) ", begin=[0], end=[1], strides=[1], "                        \
-                                  "axes=None), %default_value)"
+    "let %values = reshape(%sparse_values, newshape=[-1]); "                                   \
+    "let %number = reshape_like(cumsum(ones_like(%values), axis=0, dtype=\"int32\"), "         \
+    "%sparse_values); "                                                                        \
+    "let %all = concatenate((reshape(%default_value, newshape=[-1]), %values), axis=0); "      \
+    "let %at = reshape(" OP "(%sparse_indices, %number, 0i32, " SHAPE "), newshape=[-1]); "    \
+    "let %got = scatter_elements(zeros_like(%all), %at, reshape(%g, newshape=[-1]), axis=0, "  \
+    "reduction=\"add\"); "                                                                     \
+    "let %rest = strided_slice(%got, begin=[1], end=[2147483647], strides=[1], axes=None); "   \
+    "let %first = strided_slice(%got, begin=[0], end=[1], strides=[1], axes=None); "           \
+    "(zeros_like(%sparse_indices), reshape_like(%rest, %sparse_values), reshape_like(%first, " \
+    "%default_value)"
 
 /* What the updates of a scattering get: PUT(A, U, HOW) is the call that puts U into A, GET(E) what of E stands at the indices.
  * Of updates of one place the last one counts ("update"), or all do. A factor gets the product of the others, in which one that is 0
  * stands out as in `prod`; the greatest or least of a place share what comes. */
-#define PUT_AXIS(A, U, HOW) "scatter_elements(" A ", %indices, " U ", axis=axis, reduction=" HOW ")"
-#define GET_AXIS(E) "gather(" E ", %indices, axis=axis)"
+#define PUT_AXIS(A, U, HOW) \
+    "scatter_elements(" A ", %indices, " U ", axis=%axis, reduction=" HOW ")"
+#define GET_AXIS(E) "gather(" E ", %indices, axis=%axis)"
 #define PUT_ND(A, U, HOW) "scatter_nd(" A ", %indices, " U ", mode=" HOW ")"
 #define GET_ND(E) "gather_nd(" E ", %indices)"
 /* clang-format off */
 #define UPDATE_GRAD(PUT, GET)                                                                                                           \
     "let %number = reshape_like(cumsum(ones_like(reshape(%updates, newshape=[-1])), axis=0, dtype=\"int64\"), %updates); "              \
     "let %last = equal(" GET(PUT("cast(zeros_like(%data), dtype=\"int64\")", "%number", "\"update\"")) ", %number); "                   \
-    "(" PUT("%g", "zeros_like(%updates)", "\"update\"") ", zeros_like(%indices), "                                                      \
-    "where(%last, " GET("%g") ", zeros_like(%updates)))"
+    "let %zeros = zeros_like(%updates); "                                                                                               \
+    "(" PUT("%g", "%zeros", "\"update\"") ", zeros_like(%indices), where(%last, " GET("%g") ", %zeros))"
 #define ADD_GRAD(GET) "(%g, zeros_like(%indices), " GET("%g") ")"
 #define MUL_GRAD(PUT, GET)                                                                                                              \
-    "let %null = equal(%updates, zeros_like(%updates)); "                                                                               \
-    "let %full = where(%null, ones_like(%updates), %updates); "                                                                         \
-    "let %alone = equal(" GET(PUT("zeros_like(%data)", "cast_like(%null, %updates)", "\"add\"")) ", ones_like(%updates)); "             \
+    "let %ones = ones_like(%updates); let %zeros = zeros_like(%updates); "                                                              \
+    "let %null = equal(%updates, %zeros); let %full = where(%null, %ones, %updates); "                                                  \
+    "let %alone = equal(" GET(PUT("zeros_like(%data)", "cast_like(%null, %updates)", "\"add\"")) ", %ones); "                           \
     "let %others = " GET("multiply(%g, " PUT("%data", "%full", "\"mul\"") ")") "; "                                                     \
     "(multiply(%g, " PUT("ones_like(%data)", "%updates", "\"mul\"") "), zeros_like(%indices), "                                         \
-    "where(%null, where(%alone, %others, zeros_like(%updates)), divide(" GET("multiply(%g, %out)") ", %full)))"
+    "where(%null, where(%alone, %others, %zeros), divide(" GET("multiply(%g, %out)") ", %full)))"
 #define BEST_GRAD(PUT, GET)                                                                                                             \
     "let %here = cast_like(equal(%data, %out), %data); "                                                                                \
     "let %there = cast_like(equal(%updates, " GET("%out") "), %updates); "                                                              \
     "let %share = divide(%g, " PUT("%here", "%there", "\"add\"") "); "                                                                  \
     "(multiply(%here, %share), zeros_like(%indices), multiply(%there, " GET("%share") "))"
 #define FOLD_GRAD(HOW, PUT, GET)                                                                                                        \
-    "given(is(" HOW ", \"add\"), " ADD_GRAD(GET) ", given(is(" HOW ", \"update\"), " UPDATE_GRAD(PUT, GET)                              \
-    ", given(is(" HOW ", \"mul\"), " MUL_GRAD(PUT, GET) ", " BEST_GRAD(PUT, GET) ")))"
+    "if (" HOW " == \"add\") { " ADD_GRAD(GET) " } else if (" HOW " == \"update\") { " UPDATE_GRAD(PUT, GET)                            \
+    " } else if (" HOW " == \"mul\") { " MUL_GRAD(PUT, GET) " } else { " BEST_GRAD(PUT, GET) " }"
 /* clang-format on */
 
 #define SCATTER_SAMPLES "(float32[3,2], int32[1,2], float32[1,2])"
@@ -809,7 +809,7 @@ const Op data_ops[] = {
         SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])" FOLD_SAMPLES(
             "float32[3,2], int32[4,2], float32[4,2]", "reduction"),
         "Writes updates at indices along an axis.", .card = card_scatter_elements,
-        .grad = FOLD_GRAD("reduction", PUT_AXIS, GET_AXIS)),
+        .grad = FOLD_GRAD("%reduction", PUT_AXIS, GET_AXIS)),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
         SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])",
         "Writes updates at indices along an axis.", .card = card_scatter_update,
@@ -822,7 +822,7 @@ const Op data_ops[] = {
         "(float32[4], int32[1,2], float32[2])" FOLD_SAMPLES("float32[4], int32[1,5], float32[5]",
                                                             "mode"),
         "Writes updates at positions whose coordinates stand along the first axis.",
-        .card = card_scatter_nd, .grad = FOLD_GRAD("mode", PUT_ND, GET_ND)),
+        .card = card_scatter_nd, .grad = FOLD_GRAD("%mode", PUT_ND, GET_ND)),
     {.name = "argwhere",
      .doc = "The coordinates of the elements that are True, in order.",
      .args = condition_args,
@@ -842,12 +842,12 @@ const Op data_ops[] = {
     ROW("sequence_mask", mask_args, mask_attrs, OP_INJECTIVE, rel_sequence_mask,
         .compute = compute_sequence_mask, "(float32[2,3], int32[2], axis=1)",
         "Sequences with what stands behind their end replaced.",
-        .grad = "(multiply(%g, sequence_mask(ones_like(%data), %valid_length, axis=axis)), "
+        .grad = "(multiply(%g, sequence_mask(ones_like(%data), %valid_length, axis=%axis)), "
                 "zeros_like(%valid_length))"),
     ROW("reverse_sequence", reverse_args, reverse_attrs, OP_INJECTIVE, rel_reverse_sequence,
         .compute = compute_reverse_sequence, "(float32[2,4], int32[2])",
         "The first elements of each sequence in reverse order.",
-        .grad = "(reverse_sequence(%g, %seq_lengths, seq_axis=seq_axis, batch_axis=batch_axis), "
+        .grad = "(reverse_sequence(%g, %seq_lengths, seq_axis=%seq_axis, batch_axis=%batch_axis), "
                 "zeros_like(%seq_lengths))"),
     ROW("sliding_window", args_data, window_attrs, OP_OPAQUE, rel_sliding_window,
         .compute = compute_sliding_window,
@@ -855,7 +855,7 @@ const Op data_ops[] = {
     ROW("sparse_to_dense", sparse_args, sparse_attrs, OP_OPAQUE, rel_sparse_to_dense,
         .kernel = kernel_sparse_to_dense, "(int32[2], float32[2], float32, output_shape=[5])",
         "A tensor from positions and the elements there.",
-        .grad = "(" SPARSE_GRAD("sparse_to_dense", "") ")"),
+        .grad = SPARSE_GRAD("sparse_to_dense", "output_shape=%output_shape") ")"),
     {.name = "dyn.sparse_to_dense",
      .doc = "`sparse_to_dense` in a shape that is an argument.",
      .args = dyn_sparse_args,
@@ -866,9 +866,8 @@ const Op data_ops[] = {
      .flags = OP_SHAPE_FROM_DATA,
      .rel = rel_sparse_to_dense,
      .kernel = kernel_sparse_to_dense,
-     .grad =
-         "(" SPARSE_GRAD("dyn.sparse_to_dense", ", %output_shape") ", "
-                                                                   "zeros_like(%output_shape))"},
+     .grad = SPARSE_GRAD("dyn.sparse_to_dense",
+                         "%output_shape, output_shape=None") ", zeros_like(%output_shape))"},
     ROW("matrix_set_diag", diag_args, diag_attrs, OP_INJECTIVE, rel_matrix_set_diag,
         .compute = compute_matrix_set_diag, "(float32[3,3], float32[3])",
         "Matrices with other diagonals."),

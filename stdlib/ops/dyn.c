@@ -468,7 +468,7 @@ const Op dyn_ops[] = {
         "(float32[6], int64[1], int64[1], int64[1], begin=None, end=None, strides=None, axes=None)",
         "`strided_slice` between positions that are arguments.",
         .grad = "(" GRAD_BACK("dyn.strided_slice(" GRAD_PLACES
-                              ", %begin, %end, %strides, slice_mode=slice_mode, begin=None, "
+                              ", %begin, %end, %strides, slice_mode=%slice_mode, begin=None, "
                               "end=None, strides=None, axes=None)",
                               "%g") ", zeros_like(%begin), zeros_like(%end), "
                                     "zeros_like(%strides))"),

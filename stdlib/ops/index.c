@@ -502,11 +502,14 @@ const Op index_ops[] = {
      OP_REL(rel_take),
      .compute = compute_take,
      /* Rows, as of a table of words, go back as rows. */
-     .grad = "(given(is(axis, 0), scatter_nd(zeros_like(%data), expand_dims(take(cumsum(ones_like("
-             "sum(%data, axis=[0], exclude=True)), axis=0, dtype=\"int64\", exclusive=True), "
-             "%indices, axis=0, mode=mode), axis=0), %g, mode=\"add\"), " GRAD_BACK(
-                 "take(" GRAD_PLACES ", %indices, batch_dims=batch_dims, axis=axis, mode=mode)",
-                 "%g") "), zeros_like(%indices))"},
+     .grad = "let %back = if (%axis == 0) { "
+             "let %rows = ones_like(sum(%data, axis=[0], exclude=True)); "
+             "let %number = cumsum(%rows, axis=0, dtype=\"int64\", exclusive=True); "
+             "let %at = take(%number, %indices, axis=0, mode=%mode); "
+             "scatter_nd(zeros_like(%data), expand_dims(%at, axis=0), %g, mode=\"add\") } else "
+             "{ " GRAD_BACK("take(" GRAD_PLACES
+                            ", %indices, batch_dims=%batch_dims, axis=%axis, mode=%mode)",
+                            "%g") " }; (%back, zeros_like(%indices))"},
     {.name = "strided_slice",
      .doc = "Every so many elements between two positions of each axis.",
      .args = args_data,
@@ -532,7 +535,7 @@ const Op index_ops[] = {
      OP_REL(rel_gather),
      .kernel = kernel_gather,
      .card = card_gather,
-     .grad = "(scatter_elements(zeros_like(%data), %indices, %g, axis=axis, reduction=\"add\"), "
+     .grad = "(scatter_elements(zeros_like(%data), %indices, %g, axis=%axis, reduction=\"add\"), "
              "zeros_like(%indices))"},
     {.name = "gather_nd",
      .doc = "The parts of the data at positions whose coordinates stand along the first axis.",
@@ -544,7 +547,7 @@ const Op index_ops[] = {
      .kernel = kernel_gather_nd,
      .card = card_gather_nd,
      .grad = "(" GRAD_BACK("gather_nd(" GRAD_PLACES
-                           ", %indices, batch_dims=batch_dims, index_rank=index_rank)",
+                           ", %indices, batch_dims=%batch_dims, index_rank=%index_rank)",
                            "%g") ", zeros_like(%indices))"},
     {0},
 };

@@ -588,7 +588,7 @@ const Op layout_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_layout_transform),
      .compute = compute_layout_transform,
-     .grad = "layout_transform(%g, src_layout=dst_layout, dst_layout=src_layout)"},
+     .grad = "layout_transform(%g, src_layout=%dst_layout, dst_layout=%src_layout)"},
     OP_ROW("auto_scheduler_layout_transform", args_data, chosen_attrs, OP_INJECTIVE,
            rel_chosen_layout, "(float32[4,6], src_layout=\"4h6w\", dst_layout=\"2h6w2h\")",
            "The elements with axes split in parts, in the order that a schedule chose.",

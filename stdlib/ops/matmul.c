@@ -267,11 +267,12 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_dense),
      .compute = compute_dense,
-     .grad = "(collapse_sum_like(nn.dense(%g, transpose(%weight, axes=None), "
-             "units=%weight.shape[1]), %data), collapse_sum_like(nn.dense(transpose("
-             "reshape(%g, newshape=[-1, %weight.shape[0]]), axes=None), transpose("
-             "reshape(%data, newshape=[-1, %weight.shape[1]]), axes=None), "
-             "units=%weight.shape[1]), %weight))"},
+     .grad = "let %n = take(shape_of(%weight), 0); let %k = take(shape_of(%weight), 1); "
+             "let %rows = reshape(%g, newshape=[-1, %n]); "
+             "let %seen = reshape(%data, newshape=[-1, %k]); "
+             "(collapse_sum_like(nn.dense(%g, transpose(%weight, axes=None), units=%k), %data), "
+             "collapse_sum_like(nn.dense(transpose(%rows, axes=None), transpose(%seen, axes=None), "
+             "units=%k), %weight))"},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
      .args = dense_args,
@@ -291,15 +292,15 @@ const Op matmul_ops[] = {
      OP_REL(rel_matmul),
      .compute = compute_matmul,
      .grad =
-         "(given(transpose_a, collapse_sum_like(nn.matmul(%tensor_b, %g, units=None, "
-         "transpose_a=transpose_b, transpose_b=True), %tensor_a), collapse_sum_like(given("
-         "transpose_b, nn.dense(%g, transpose(%tensor_b, axes=None), units=%tensor_b.shape[1]), "
-         "nn.matmul(%g, %tensor_b, units=None, transpose_b=True)), %tensor_a)), given(transpose_b, "
-         "given(transpose_a, collapse_sum_like(nn.matmul(%g, %tensor_a, units=None, "
-         "transpose_a=True, transpose_b=True), %tensor_b), collapse_sum_like(nn.dense(transpose("
-         "%g, axes=None), transpose(%tensor_a, axes=None), units=%tensor_a.shape[1]), %tensor_b)), "
-         "collapse_sum_like(nn.matmul(%tensor_a, %g, units=None, transpose_a=not(transpose_a)), "
-         "%tensor_b)))"},
+         "let %a = if (%transpose_a) { nn.matmul(%tensor_b, %g, units=None, "
+         "transpose_a=%transpose_b, transpose_b=True) } else if (%transpose_b) { nn.dense(%g, "
+         "transpose(%tensor_b, axes=None), units=take(shape_of(%tensor_b), 1)) } else { "
+         "nn.matmul(%g, %tensor_b, units=None, transpose_b=True) }; "
+         "let %b = if (logical_not(%transpose_b)) { nn.matmul(%tensor_a, %g, units=None, "
+         "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.matmul(%g, "
+         "%tensor_a, units=None, transpose_a=True, transpose_b=True) } else { nn.dense(transpose("
+         "%g, axes=None), transpose(%tensor_a, axes=None), units=take(shape_of(%tensor_a), 1)) }; "
+         "(collapse_sum_like(%a, %tensor_a), collapse_sum_like(%b, %tensor_b))"},
     {.name = "nn.batch_matmul",
      .doc = "The products of the matrices of two batches.",
      .args = batch_matmul_args,
@@ -310,12 +311,14 @@ const Op matmul_ops[] = {
      OP_REL(rel_batch_matmul),
      .compute = compute_batch_matmul,
      .grad =
-         "(collapse_sum_like(given(transpose_a, nn.batch_matmul(%tensor_b, %g, "
-         "transpose_a=transpose_b, transpose_b=True), given(transpose_b, nn.batch_matmul(%g, "
-         "transpose(%tensor_b, axes=[0, 2, 1]), transpose_b=True), nn.batch_matmul(%g, %tensor_b, "
-         "transpose_b=True))), %tensor_a), collapse_sum_like(given(transpose_b, given(transpose_a, "
-         "nn.batch_matmul(%g, %tensor_a, transpose_a=True, transpose_b=True), nn.batch_matmul("
-         "transpose(%g, axes=[0, 2, 1]), transpose(%tensor_a, axes=[0, 2, 1]), transpose_b=True)), "
-         "nn.batch_matmul(%tensor_a, %g, transpose_a=not(transpose_a))), %tensor_b))"},
+         "let %a = if (%transpose_a) { nn.batch_matmul(%tensor_b, %g, transpose_a=%transpose_b, "
+         "transpose_b=True) } else if (%transpose_b) { nn.batch_matmul(%g, transpose(%tensor_b, "
+         "axes=[0, 2, 1]), transpose_b=True) } else { nn.batch_matmul(%g, %tensor_b, "
+         "transpose_b=True) }; "
+         "let %b = if (logical_not(%transpose_b)) { nn.batch_matmul(%tensor_a, %g, "
+         "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.batch_matmul(%g, "
+         "%tensor_a, transpose_a=True, transpose_b=True) } else { nn.batch_matmul(transpose(%g, "
+         "axes=[0, 2, 1]), transpose(%tensor_a, axes=[0, 2, 1]), transpose_b=True) }; "
+         "(collapse_sum_like(%a, %tensor_a), collapse_sum_like(%b, %tensor_b))"},
     {0},
 };

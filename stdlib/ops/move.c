@@ -541,7 +541,8 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_transpose),
      .compute = compute_transpose,
-     .grad = "transpose(%g, axes=inverse(axes))"},
+     .grad = "if (%axes == None) { transpose(%g, axes=None) } else { transpose(%g, "
+             "axes=argsort(floor_mod(%axes, ndarray_size(%axes)))) }"},
     {.name = "concatenate",
      .doc = "The tensors of a tuple, joined along an axis.",
      .args = args_tuple,
@@ -550,7 +551,11 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_concatenate),
      .compute = compute_concatenate,
-     .grad = "split(%g, indices_or_sections=cuts(axis), axis=axis)"},
+     /* Where each ends but the last. */
+     .grad =
+         "let %extents = each(fn (%x) { take(shape_of(%x), %axis, mode=\"wrap\") }, %data); "
+         "let %ends = cumsum(stack(%extents, axis=0), axis=0); split(%g, axis=%axis, "
+         "indices_or_sections=strided_slice(%ends, begin=[0], end=[-1], strides=[1], axes=None))"},
     {.name = "stack",
      .doc = "The tensors of a tuple, joined along a new axis.",
      .args = args_tuple,
@@ -559,7 +564,8 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_stack),
      .compute = compute_stack,
-     .grad = "each(squeeze(part(%g), axis=[axis]))"},
+     .grad = "let %parts = split(%g, indices_or_sections=take(shape_of(%out), %axis, "
+             "mode=\"wrap\"), axis=%axis); each(fn (%x) { squeeze(%x, axis=[%axis]) }, %parts)"},
     {.name = "split",
      .doc = "A tuple of the parts of a tensor along an axis.",
      .args = args_data,
@@ -569,7 +575,7 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_split),
      .compute = compute_split,
-     .grad = "concatenate(%g, axis=axis)"},
+     .grad = "concatenate(%g, axis=%axis)"},
     {.name = "tile",
      .doc = "The tensor put beside itself.",
      .args = args_data,
@@ -594,7 +600,7 @@ const Op move_ops[] = {
      .pattern = OP_INJECTIVE,
      OP_REL(rel_reverse),
      .compute = compute_reverse,
-     .grad = "reverse(%g, axis=axis)"},
+     .grad = "reverse(%g, axis=%axis)"},
     {.name = "meshgrid",
      .doc = "Tensors that repeat each vector along the axes of the others.",
      .args = mesh_args,

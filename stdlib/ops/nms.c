@@ -495,10 +495,11 @@ static const OpAttr regular_attrs[] = {
 #define JUMPS .no_grad = "which boxes remain changes by jumps"
 
 /* %box is which each of those in front was, for all its numbers; negative: none. */
-#define VALID_GRAD                                                                              \
-    "let %box = broadcast_to_like(expand_dims(%out.2, axis=2), %data); (scatter_elements("      \
-    "zeros_like(%data), maximum(%box, 0i32), where(less(%box, 0i32), zeros_like(%data), %g.1)," \
-    " axis=1, reduction=\"add\"), zeros_like(%score_threshold))"
+#define VALID_GRAD                                                                        \
+    "let %box = broadcast_to_like(expand_dims(%out.2, axis=2), %data); "                  \
+    "let %zeros = zeros_like(%data); let %kept = where(less(%box, 0i32), %zeros, %g.1); " \
+    "(scatter_elements(%zeros, maximum(%box, 0i32), %kept, axis=1, reduction=\"add\"), "  \
+    "zeros_like(%score_threshold))"
 
 /* The last argument is its doc, and whatever else the row has. */
 #define ROW(NAME, ID, SHAPES, SAMPLES, ...)                                                  \

@@ -539,7 +539,7 @@ const Op norm_ops[] = {
      .pattern = OP_BROADCAST,
      OP_REL(rel_along_axis),
      .compute = compute_bias_add,
-     .grad = "(collapse_sum_like(%g, %data), sum(%g, axis=[axis], exclude=True))"},
+     .grad = "(collapse_sum_like(%g, %data), sum(%g, axis=[%axis], exclude=True))"},
     {.name = "nn.prelu",
      .doc = "Each element, or where it is not positive a channel's slope times it.",
      .args = prelu_args,
@@ -548,10 +548,10 @@ const Op norm_ops[] = {
      .pattern = OP_BROADCAST,
      OP_REL(rel_along_axis),
      .compute = compute_prelu,
-     .grad =
-         "(where(greater(%data, zeros_like(%data)), %g, multiply(%g, "
-         "nn.bias_add(zeros_like(%data), %alpha, axis=axis))), sum(where(greater(%data, "
-         "zeros_like(%data)), zeros_like(%g), multiply(%g, %data)), axis=[axis], exclude=True))"},
+     .grad = "let %zeros = zeros_like(%data); let %is = greater(%data, %zeros); "
+             "let %slope = nn.bias_add(%zeros, %alpha, axis=%axis); "
+             "let %below = where(%is, zeros_like(%g), multiply(%g, %data)); "
+             "(where(%is, %g, multiply(%g, %slope)), sum(%below, axis=[%axis], exclude=True))"},
     {.name = "nn.batch_norm",
      .doc = "Each channel moved and scaled by the mean and variance given for it.",
      .args = batch_norm_args,

@@ -290,12 +290,13 @@ bool ops_adjoints(const OpsMake *m, const Call *call, Expr *const *args, Expr *g
     ", newshape=[-1]), reshape(" G ", newshape=[-1]), axis=0, reduction=\"add\"), %data)"
 
 /* Of `topk`, which TOPK with the attribute K begins: where its elements were. */
-#define TOPK_PUT(TOPK, K, G)                                                            \
-    "scatter_elements(zeros_like(%data), " TOPK K ", axis=axis, ret_type=\"indices\", " \
-    "is_ascend=is_ascend, dtype=\"int64\"), " G ", axis=axis, reduction=\"add\")"
-#define TOPK_GRAD(TOPK, K)                                                                         \
-    "given(is(ret_type, \"indices\"), zeros_like(%data), given(is(ret_type, \"both\"), " TOPK_PUT( \
-        TOPK, K, "%g.0") ", " TOPK_PUT(TOPK, K, "%g") "))"
+#define TOPK_PUT(TOPK, K, G)                                                             \
+    "scatter_elements(zeros_like(%data), " TOPK K ", axis=%axis, ret_type=\"indices\", " \
+    "is_ascend=%is_ascend, dtype=\"int64\"), " G ", axis=%axis, reduction=\"add\")"
+#define TOPK_GRAD(TOPK, K)                                                                \
+    "if (%ret_type == \"indices\") { zeros_like(%data) } "                                \
+    "else if (%ret_type == \"both\") { " TOPK_PUT(TOPK, K, "%g.0") " } else { " TOPK_PUT( \
+        TOPK, K, "%g") " }"
 
 /* A row of a family; `...` is its meaning (`.compute` or `.kernel`) and whatever else it has. */
 #define OP_ROW(NAME, ARGS, ATTRS, PATTERN, REL, SAMPLES, DOC, ...) \

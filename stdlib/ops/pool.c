@@ -399,12 +399,10 @@ static const OpArg grad_args[] = {
     "(float32[1,2,5,5], pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1], ceil_mode=True)"
 #define SAMPLE3 "(float32[1,1,4,4,4], pool_size=[2, 2, 2], strides=[2, 2, 2])"
 
-#define WINDOWED                                                                                \
-    "pool_size=pool_size, strides=strides, dilation=dilation, padding=padding, layout=layout, " \
-    "ceil_mode=ceil_mode"
-
-/* Which elements are the greatest of their channel. */
-#define WIDEST "cast_like(equal(%data, broadcast_to_like(%out, %data)), %data)"
+#define WINDOWED                                                                     \
+    "pool_size=%pool_size, strides=%strides, dilation=%dilation, padding=%padding, " \
+    "layout=%layout, "                                                               \
+    "ceil_mode=%ceil_mode"
 
 const Op pool_ops[] = {
     ROW("nn.max_pool1d", max_pool, rel_pool, max1d_attrs, SAMPLE1,
@@ -418,7 +416,8 @@ const Op pool_ops[] = {
         "The mean element of each window over one axis."),
     ROW("nn.avg_pool2d", avg_pool, rel_pool, avg2d_attrs, SAMPLE2,
         "The mean element of each window over two axes.",
-        .grad = "nn.avg_pool2d_grad(%g, %data, " WINDOWED ", count_include_pad=count_include_pad)"),
+        .grad =
+            "nn.avg_pool2d_grad(%g, %data, " WINDOWED ", count_include_pad=%count_include_pad)"),
     ROW("nn.avg_pool3d", avg_pool, rel_pool, avg3d_attrs, SAMPLE3,
         "The mean element of each window over three axes."),
     GRAD("nn.max_pool2d_grad", max_pool_grad, max2d_attrs,
@@ -426,11 +425,12 @@ const Op pool_ops[] = {
     GRAD("nn.avg_pool2d_grad", avg_pool_grad, avg2d_attrs,
          "The gradient of `nn.avg_pool2d`: each window's is shared by its elements.",
          .grad = "(nn.avg_pool2d(%g, " WINDOWED
-                 ", count_include_pad=count_include_pad), zeros_like(%data))"),
+                 ", count_include_pad=%count_include_pad), zeros_like(%data))"),
     ROW("nn.global_max_pool2d", global_max_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The greatest element of each channel.",
-        .grad = "multiply(" WIDEST ", broadcast_to_like(divide(%g, collapse_sum_like(" WIDEST
-                ", %out)), %data))"),
+        .grad = "let %widest = cast_like(equal(%data, broadcast_to_like(%out, %data)), %data); "
+                "multiply(%widest, broadcast_to_like(divide(%g, collapse_sum_like(%widest, "
+                "%out)), %data))"),
     ROW("nn.global_avg_pool2d", global_avg_pool2d, rel_global, global_attrs, "(float32[1,2,4,4])",
         "The mean element of each channel.",
         .grad = "multiply(broadcast_to_like(%g, %data), cast_like(divide(ndarray_size(%out, "

@@ -346,7 +346,18 @@ static const OpAttr multinomial_attrs[] = {
     "(%key, 0f, 1f, out_shape=[2, 3], out_dtype=\"float32\")"
 
 /* What was drawn before it was scaled and moved. */
-#define DRAWN(SCALE, FROM) "divide(subtract(%out.1, cast_like(" FROM ", %out.1)), " SCALE ")"
+#define DRAWN(FROM, SCALE)                                               \
+    "let %slope = %g.1; let %made = %out.1; let %from = cast_like(" FROM \
+    ", %made); let %drawn = divide(subtract(%made, %from), " SCALE "); "
+#define UNIFORM_GRAD                                                               \
+    DRAWN("%low", "subtract(cast_like(%high, %made), %from)")                      \
+    "(zeros_like(%key), "                                                          \
+    "cast_like(sum(multiply(%slope, subtract(ones_like(%made), %drawn))), %low), " \
+    "cast_like(sum(multiply(%slope, %drawn)), %high))"
+#define NORMAL_GRAD                                      \
+    DRAWN("%mean", "cast_like(%scale, %made)")           \
+    "(zeros_like(%key), cast_like(sum(%slope), %mean), " \
+    "cast_like(sum(multiply(%slope, %drawn)), %scale))"
 
 const Op random_ops[] = {
     ROW("threefry_generate", generate, key_args, generate_attrs, "(10) -> ((10), (out_shape...))",
@@ -364,12 +375,7 @@ const Op random_ops[] = {
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
      .kernel = kernel_uniform,
-     .grad = "(zeros_like(%key), cast_like(sum(multiply(%g.1, subtract(ones_like(%out.1), " DRAWN(
-         "subtract(cast_like(%high, %out.1), cast_like(%low, %out.1))",
-         "%low") "))), %low), cast_like(sum(multiply(%g.1, " DRAWN("subtract(cast_like(%high, "
-                                                                   "%out.1), cast_like(%low, "
-                                                                   "%out.1))",
-                                                                   "%low") ")), %high))"},
+     .grad = UNIFORM_GRAD},
     {.name = "random.normal",
      .doc = "A new key and random numbers of a normal distribution.",
      .args = normal_args,
@@ -380,8 +386,7 @@ const Op random_ops[] = {
      .pattern = OP_OPAQUE,
      .rel = rel_drawn,
      .kernel = kernel_normal,
-     .grad = "(zeros_like(%key), cast_like(sum(%g.1), %mean), cast_like(sum(multiply(%g.1, " DRAWN(
-         "cast_like(%scale, %out.1)", "%mean") ")), %scale))"},
+     .grad = NORMAL_GRAD},
     ROW("multinomial", multinomial, multinomial_args, multinomial_attrs,
         "(10), (d..., n) -> ((10), (d..., num_samples))",
         "(uint64[10], float32[2,3], num_samples=4)",

@@ -240,40 +240,39 @@ static const OpArg variance_args[] = {
 #define BOOL_SAMPLES "(bool[2,3]) (bool[2,3], axis=[1])"
 
 /* clang-format off */
-/* The result with the axes that went as extents of 1; X with the shape of the result likewise; how many
- * elements each result is of, as one over it. */
-#define KEPT(OP) OP "(%data, axis=axis, keepdims=True, exclude=exclude)"
-#define WIDE(X) "reshape_like(" X ", " KEPT("sum") ")"
+/* The result with the axes that went as extents of 1; how many elements each result is of, as one over it. */
+#define FOLDED "axis=%axis, keepdims=True, exclude=%exclude"
+#define KEPT "sum(%data, " FOLDED ")"
+#define PUT_BACK "reshape(%g, newshape=shape_of(" KEPT "))"
 #define SHARE                                                       \
     "cast_like(divide(ndarray_size(%out, dtype=\"float64\"), "      \
     "ndarray_size(%data, dtype=\"float64\")), %data)"
-#define WINS "cast_like(equal(%data, " WIDE("%out") "), %data)"
-#define EXTREME_GRAD                                                \
-    "multiply(" WINS ", divide(" WIDE("%g") ", sum(" WINS ", axis=axis, keepdims=True, " \
-    "exclude=exclude)))"
+#define EXTREME_GRAD                                                                         \
+    "let %kept = " KEPT "; let %wins = cast_like(equal(%data, reshape_like(%out, %kept)), %data); " \
+    "multiply(%wins, divide(reshape_like(%g, %kept), sum(%wins, " FOLDED ")))"
 /* The product of the others. Where one element is 0 that is its own; where several are, nothing changes it. */
-#define NULLS "equal(%data, zeros_like(%data))"
-#define OTHERS                                                                                   \
-    "where(" NULLS ", prod(where(" NULLS ", ones_like(%data), %data), axis=axis, keepdims=True, " \
-    "exclude=exclude), divide(" WIDE("%out") ", where(" NULLS ", ones_like(%data), %data)))"
-#define NULLS_COUNT                                                                            \
-    "sum(where(" NULLS ", ones_like(%data), zeros_like(%data)), axis=axis, keepdims=True, " \
-    "exclude=exclude)"
-#define PROD_GRAD                                                                                \
-    "multiply(" WIDE("%g") ", where(greater(" NULLS_COUNT ", ones_like(" NULLS_COUNT ")), "     \
-    "zeros_like(%data), " OTHERS "))"
+#define PROD_GRAD                                                                            \
+    "let %kept = " KEPT "; let %ones = ones_like(%data); let %zeros = zeros_like(%data); "   \
+    "let %null = equal(%data, %zeros); let %full = where(%null, %ones, %data); "             \
+    "let %one = prod(%full, " FOLDED "); "                                                   \
+    "let %others = where(%null, %one, divide(reshape_like(%out, %kept), %full)); "           \
+    "let %nulls = sum(where(%null, %ones, %zeros), " FOLDED "); "                            \
+    "let %several = greater(%nulls, ones_like(%nulls)); "                                    \
+    "multiply(reshape_like(%g, %kept), where(%several, %zeros, %others))"
 /* 2 (x - m) g over n, or over n - 1: what variance gives for a distance of 1. */
-#define VARIANCE_GRAD                                                                         \
-    "multiply(multiply(" WIDE("%g") ", multiply(cast_like(2f, %data), subtract(%data, %mean))), " \
-    "multiply(" SHARE ", variance(ones_like(%data), zeros_like(%mean), axis=axis, keepdims=True, " \
-    "exclude=exclude, unbiased=unbiased)))"
+#define VARIANCE_GRAD                                                                        \
+    "let %apart = multiply(cast_like(2f, %data), subtract(%data, %mean)); "                  \
+    "let %share = multiply(" SHARE ", variance(ones_like(%data), zeros_like(%mean), "        \
+    FOLDED ", unbiased=%unbiased)); "                                                        \
+    "let %back = multiply(multiply(reshape_like(%g, " KEPT "), %apart), %share); "           \
+    "(%back, collapse_sum_like(negative(%back), %mean))"
 #define ROW(NAME, ID, ATTRS, REL, SAMPLES, GRAD, DOC)                                             \
     {.name = NAME, .doc = DOC, .args = args_data, .attrs = ATTRS, .samples = SAMPLES,             \
      .pattern = OP_REDUCE, OP_REL(REL), .compute = compute_##ID, .grad = GRAD},
 
 const Op reduce_ops[] = {
-    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(given(known(), expanded(%g), " WIDE("%g") "), %data)", "The sum of the elements.")
-    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "given(known(), broadcast_to_like(multiply(expanded(%g), of(share(), %data)), %data), multiply(broadcast_to_like(" WIDE("%g") ", %data), " SHARE "))", "The mean of the elements.")
+    ROW("sum", sum, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(" PUT_BACK ", %data)", "The sum of the elements.")
+    ROW("mean", mean, reduce_attrs, rel_reduce, REDUCE_SAMPLES, "broadcast_to_like(multiply(" PUT_BACK ", " SHARE "), %data)", "The mean of the elements.")
     ROW("prod", prod, reduce_attrs, rel_reduce, REDUCE_SAMPLES, PROD_GRAD,
         "The product of the elements.")
     ROW("max", max, reduce_attrs, rel_reduce, REDUCE_SAMPLES, EXTREME_GRAD, "The greatest element.")
@@ -294,7 +293,7 @@ const Op reduce_ops[] = {
      .pattern = OP_REDUCE,
      OP_REL(rel_variance),
      .compute = compute_variance,
- .grad = "(" VARIANCE_GRAD ", collapse_sum_like(negative(" VARIANCE_GRAD "), %mean))"},
+     .grad = VARIANCE_GRAD},
     {0},
 };
 /* clang-format on */

@@ -520,7 +520,8 @@ const Op shape_ops[] = {
      .flags = OP_RESHAPE,
      OP_REL(rel_expand_dims),
      .compute = compute_reshape,
-     .grad = "squeezed(%g)"},
+     .grad = "if (%num_newaxis == 1) { squeeze(%g, axis=[%axis]) } "
+             "else { reshape_like(%g, %data) }"},
     {.name = "squeeze",
      .doc = "The tensor without axes that have one element.",
      .args = args_data,

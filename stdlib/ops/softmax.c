@@ -207,9 +207,9 @@ static const OpArg nll_args[] = {
 #define SAMPLES "(float32[2,3]) (float32[2,3,4], axis=1)"
 
 /* The gradient of a mean over the rows, for each of them. */
-#define ROW_GRAD                                                                       \
-    "divide(%g, cast(take(shape_of(%predictions, dtype=\"int32\"), 0, axis=0), dtype=" \
-    "%predictions.dtype))"
+#define ROW_GRAD                                                                        \
+    "let %rows = cast(take(shape_of(%predictions, dtype=\"int32\"), 0, axis=0), dtype=" \
+    "%predictions.dtype); let %share = divide(%g, %rows); "
 
 const Op softmax_ops[] = {
     {.name = "nn.softmax",
@@ -220,7 +220,7 @@ const Op softmax_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_softmax),
      .compute = compute_softmax,
-     .grad = "multiply(subtract(%g, sum(multiply(%g, %out), axis=[axis], keepdims=True)), %out)"},
+     .grad = "multiply(subtract(%g, sum(multiply(%g, %out), axis=[%axis], keepdims=True)), %out)"},
     {.name = "nn.fast_softmax",
      .doc = "`nn.softmax`, where some precision may be given up.",
      .args = args_data,
@@ -229,7 +229,7 @@ const Op softmax_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_softmax),
      .compute = compute_softmax,
-     .grad = "multiply(subtract(%g, sum(multiply(%g, %out), axis=[axis], keepdims=True)), %out)"},
+     .grad = "multiply(subtract(%g, sum(multiply(%g, %out), axis=[%axis], keepdims=True)), %out)"},
     {.name = "nn.log_softmax",
      .doc = "The logarithm of `nn.softmax`, computed without losing small ones.",
      .args = args_data,
@@ -238,7 +238,7 @@ const Op softmax_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_softmax),
      .compute = compute_log_softmax,
-     .grad = "subtract(%g, multiply(sum(%g, axis=[axis], keepdims=True), exp(%out)))"},
+     .grad = "subtract(%g, multiply(sum(%g, axis=[%axis], keepdims=True), exp(%out)))"},
     {.name = "nn.cross_entropy",
      .doc = "The mean over the rows of minus the sum of log(predictions) times targets.",
      .args = loss_args,
@@ -246,8 +246,8 @@ const Op softmax_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy,
-     .grad = "(divide(multiply(negative(" ROW_GRAD
-             "), %targets), %predictions), multiply(negative( " ROW_GRAD "), log(%predictions)))"},
+     .grad = ROW_GRAD "(divide(multiply(negative(%share), %targets), %predictions), "
+                      "multiply(negative(%share), log(%predictions)))"},
     {.name = "nn.cross_entropy_with_logits",
      .doc = "The mean over the rows of minus the sum of predictions, already logarithms, times "
             "targets.",
@@ -256,8 +256,8 @@ const Op softmax_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_cross_entropy),
      .compute = compute_cross_entropy_with_logits,
-     .grad = "(multiply(negative(" ROW_GRAD "), %targets), multiply(negative( " ROW_GRAD
-             "), %predictions))"},
+     .grad = ROW_GRAD
+     "(multiply(negative(%share), %targets), multiply(negative(%share), %predictions))"},
     {.name = "nn.nll_loss",
      .doc = "Minus the weighted predictions of the true classes.",
      .args = nll_args,

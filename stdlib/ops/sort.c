@@ -648,27 +648,31 @@ static const OpAttr scan_attrs[] = {
     {0},
 };
 
-/* Gradients of sums and products up to each place of X along AXIS. Where a product meets its first 0, the later ones are those without
- * it, and behind it all is 0. */
-#define BACK_SUM(E, AXIS)                                      \
-    "reverse(cumsum(reverse(" E ", axis=" AXIS "), axis=" AXIS \
-    ", exclusive=exclusive), axis=" AXIS ")"
-#define IS_0(X) "equal(" X ", zeros_like(" X "))"
-#define FIRST_0(X, AXIS)                                                                         \
-    "logical_and(" IS_0(X) ", equal(cumsum(cast(" IS_0(X) ", dtype=\"int32\"), axis=" AXIS "), " \
-                                                          "1i32))"
-#define BACK_PROD(X, AXIS)                                                                     \
-    "where(" FIRST_0(X, AXIS) ", " BACK_SUM(                                                   \
-        "multiply(cast_like(%g, %data), cumprod(where(" FIRST_0(                               \
-            X, AXIS) ", ones_like(" X "), " X "), axis=" AXIS ", exclusive=exclusive))",       \
-        AXIS) ", where(" IS_0(X) ", zeros_like(" X                                             \
-                                 "), divide(" BACK_SUM(                                        \
-                                     "multiply(cast_like(%g, %data), cast_like(%out, %data))", \
-                                     AXIS) ", where(" IS_0(X) ", ones_like(" X "), " X "))))"
-#define FLAT "reshape(%data, newshape=[-1])"
-#define BACK_SCAN(GRAD) \
-    "given(axis, " GRAD("%data", "axis") ", reshape_like(" GRAD(FLAT, "0") ", %data))"
-#define SUM_GRAD(X, AXIS) BACK_SUM("cast_like(%g, %data)", AXIS)
+/* Gradients of sums and products up to each place. Where a product meets its first 0, the later ones are those without it, and behind it
+ * all is 0. */
+#define SCANNED                                                                      \
+    "let %at = if (%axis == None) { 0 } else { %axis }; "                            \
+    "let %x = if (%axis == None) { reshape(%data, newshape=[-1]) } else { %data }; " \
+    "let %slope = cast_like(%g, %data); "
+#define BACK_SUM(E) \
+    "reverse(cumsum(reverse(" E ", axis=%at), axis=%at, exclusive=%exclusive), axis=%at)"
+#define LIKE_DATA(E) "if (%axis == None) { reshape_like(" E ", %data) } else { " E " }"
+#define SUM_GRAD SCANNED "let %back = " BACK_SUM("%slope") "; " LIKE_DATA("%back")
+#define PROD_GRAD                                                                             \
+    SCANNED                                                                                   \
+    "let %ones = ones_like(%x); let %zeros = zeros_like(%x); let %null = equal(%x, %zeros); " \
+    "let %first = logical_and(%null, equal(cumsum(cast(%null, dtype=\"int32\"), "             \
+    "axis=%at), 1i32)); "                                                                     \
+    "let %others = cumprod(where(%first, %ones, %x), axis=%at, "                              \
+    "exclusive=%exclusive); "                                                                 \
+    "let %all = multiply(%slope, cast_like(%out, %data)); "                                   \
+    "let %full = where(%null, %ones, %x); "                                                   \
+    "let %back = where(%first, " BACK_SUM(                                                    \
+        "multiply(%slope, %others)") ", where(%null, "                                        \
+                                     "%zeros, "                                               \
+                                     "divide(" BACK_SUM("%all") ", "                          \
+                                                                "%full)));"                   \
+                                                                " " LIKE_DATA("%back")
 
 const Op sort_ops[] = {
     {.name = "sort",
@@ -679,8 +683,9 @@ const Op sort_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_sort),
      .kernel = kernel_sort,
-     .grad = "scatter_elements(zeros_like(%data), argsort(%data, axis=axis, is_ascend=is_ascend), "
-             "%g, axis=axis, reduction=\"add\")"},
+     .grad =
+         "scatter_elements(zeros_like(%data), argsort(%data, axis=%axis, is_ascend=%is_ascend), "
+         "%g, axis=%axis, reduction=\"add\")"},
     {.name = "argsort",
      .doc = "The positions that sort the elements along an axis.",
      .args = args_data,
@@ -697,7 +702,7 @@ const Op sort_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_topk),
      .kernel = kernel_topk,
-     .grad = TOPK_GRAD("topk(%data", ", k=k")},
+     .grad = TOPK_GRAD("topk(%data", ", k=%k")},
     {.name = "cumsum",
      .doc = "The sums of the elements up to each place of an axis.",
      .args = args_data,
@@ -706,7 +711,7 @@ const Op sort_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_scan),
      .kernel = kernel_cumsum,
-     .grad = BACK_SCAN(SUM_GRAD)},
+     .grad = SUM_GRAD},
     {.name = "cumprod",
      .doc = "The products of the elements up to each place of an axis.",
      .args = args_data,
@@ -715,6 +720,6 @@ const Op sort_ops[] = {
      .pattern = OP_OPAQUE,
      OP_REL(rel_scan),
      .kernel = kernel_cumprod,
-     .grad = BACK_SCAN(BACK_PROD)},
+     .grad = PROD_GRAD},
     {0},
 };

@@ -512,9 +512,9 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
 /* Of a product with the transpose: what of the gradient comes to each element, times what the element was multiplied by. */
 #define TURNED(X) "transpose(" X ", axes=[1, 0])"
 #define PRODUCT_GRAD                                                                                                                    \
-    "let %slope = given(sparse_lhs, " TURNED("%g") ", %g); "                                                                            \
+    "let %slope = if (%sparse_lhs) { " TURNED("%g") " } else { %g }; "                                                                            \
     PLACES(EXTENT("%slope", "1"))                                                                                                       \
-    "let %reached = take(nn.pad(%slope, of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
+    "let %reached = take(nn.pad(%slope, cast_like(0f, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
     "let %more = multiply(%reached, reshape(%sparse_data, newshape=[-1])); "                                                            \
     "(" TURNED("scatter_nd(" TURNED("zeros_like(%dense_data)") ", expand_dims(%column, axis=0), " TURNED("%more") ", mode=\"add\")")    \
     ", reshape_like(sum(multiply(%reached, take(%dense_data, %column, axis=1)), axis=[0]), %sparse_data), "                             \
@@ -522,15 +522,16 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
 /* Of a convolution: %reached is the gradient at each pixel (of all images, by rows) of the channel that an element makes, %seen the place in
  * the data of what it is multiplied by there, which lies beyond the border where not %within. */
 #define CONV_GRAD                                                                                                                       \
-    "let %data = layout_transform(%dense_data, src_layout=layout, dst_layout=\"NHWC\"); "                                               \
-    "let %slope = " TURNED("nn.batch_flatten(layout_transform(%g, src_layout=layout, dst_layout=\"CNHW\"))") "; "                       \
+    "let %data = layout_transform(%dense_data, src_layout=%layout, dst_layout=\"NHWC\"); "                                               \
+    "let %slope = " TURNED("nn.batch_flatten(layout_transform(%g, src_layout=%layout, dst_layout=\"CNHW\"))") "; "                       \
     PLACES(EXTENT("%slope", "1"))                                                                                                       \
-    "let %kernel = shape_of(ones(shape=kernel_size, dtype=\"int8\"), dtype=\"int64\"); "                                                \
+    "let %kernel = shape_of(ones(shape=%kernel_size, dtype=\"int8\"), dtype=\"int64\"); "                                                \
     "let %high = take(%kernel, 0, axis=0); "                                                                                            \
     "let %wide = take(%kernel, 1, axis=0); "                                                                                            \
-    "let %rows = " EXTENT("%data", "1") "; "                                                                                            \
-    "let %columns = " EXTENT("%data", "2") "; "                                                                                         \
-    "let %channels = " EXTENT("%data", "3") "; "                                                                                        \
+    "let %shape = shape_of(%data, dtype=\"int64\"); "                                                                                   \
+    "let %rows = take(%shape, 1, axis=0); "                                                                                            \
+    "let %columns = take(%shape, 2, axis=0); "                                                                                         \
+    "let %channels = take(%shape, 3, axis=0); "                                                                                        \
     "let %down = subtract(divide(%column, multiply(%wide, %channels)), divide(%high, 2i64)); "                                          \
     "let %right = subtract(mod(divide(%column, %channels), %wide), divide(%wide, 2i64)); "                                              \
     "let %ones = reshape(take(ones_like(%data), 0, axis=3), newshape=[-1, 1]); "                                                        \
@@ -541,17 +542,17 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
     "logical_and(greater_equal(%x, 0i64), less(%x, %columns))); "                                                                       \
     "let %at = add(multiply(add(%pixel, add(multiply(%down, %columns), %right)), %channels), mod(%column, %channels)); "                \
     "let %seen = where(%within, %at, 0i64); "                                                                                           \
-    "let %reached = take(nn.pad(%slope, of(0, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
+    "let %reached = take(nn.pad(%slope, cast_like(0f, %dense_data), pad_width=[[0, 0], [1, 1]]), %row, axis=1); "                               \
     "let %counts = multiply(%reached, cast_like(%within, %dense_data)); "                                                               \
     "let %flat = reshape(%data, newshape=[-1]); "                                                                                       \
     "let %more = reshape(multiply(%counts, reshape(%sparse_data, newshape=[-1])), newshape=[-1]); "                                     \
     "let %back = scatter_elements(zeros_like(%flat), reshape(%seen, newshape=[-1]), %more, axis=0, reduction=\"add\"); "                \
-    "(layout_transform(reshape_like(%back, %data), src_layout=\"NHWC\", dst_layout=layout), "                                           \
+    "(layout_transform(reshape_like(%back, %data), src_layout=\"NHWC\", dst_layout=%layout), "                                           \
     "reshape_like(sum(multiply(%counts, take(%flat, %seen, axis=0)), axis=[0]), %sparse_data), "                                        \
     "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
 #define SUM_GRAD                                                                                                                        \
     PLACES(EXTENT("%g", "0"))                                                                                                           \
-    "let %wide = reshape(nn.pad(%g, of(0, %dense_data), pad_width=[[1, 1], [0, 0]]), newshape=[-1]); "                                  \
+    "let %wide = reshape(nn.pad(%g, cast_like(0f, %dense_data), pad_width=[[1, 1], [0, 0]]), newshape=[-1]); "                                  \
     "(%g, take(%wide, add(multiply(%row, " EXTENT("%g", "1") "), %column), axis=0), "                                                   \
     "zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
 
@@ -562,7 +563,7 @@ static const OpAttr conv_attrs[] = {ATTR_S("layout", "NHWC", "the order of the a
     ", axis=0, reduction=\"add\"); "
 #define PIECE(X, BEGIN, END) "strided_slice(" X ", begin=[" BEGIN "], end=[" END "], strides=[1], axes=None)"
 #define TRANSPOSE_GRAD                                                                                                                  \
-    TO("of(0, %sparse_data)", "%sparse_data",                                                                                           \
+    TO("cast_like(0f, %sparse_data)", "%sparse_data",                                                                                           \
        "nn.sparse_transpose(" NUMBERED("%sparse_data") ", %sparse_indices, %sparse_indptr).0", "%g.0")                                  \
     "(" PIECE("%got", "1", "2147483647") ", zeros_like(%sparse_indices), zeros_like(%sparse_indptr))"
 #define FILLED_GRAD                                                                                                                     \

@@ -9,18 +9,21 @@ static void unary(TeBuilder *b, TeOp op)
 }
 
 /* Relay name, C name, scalar function, relation, gradient, documentation. */
+/* clang-format off */
+#define BY_ROOT "let %ones = ones_like(%data); let %root = sqrt(subtract(%ones, multiply(%data, %data))); "
+#define LOG_OF(BASE) \
+    "divide(multiply(%g, ones_like(%data)), multiply(log(cast_like(" BASE ", %data)), %data))"
+#define ERF_GRAD \
+    "multiply(multiply(cast_like(1.1283791670955126f64, %data), exp(multiply(negative(%data), %data))), %g)"
 #define UNARY(X)                                                                                   \
     X("exp", exp, EXP, float, "multiply(%g, exp(%data))", "e to the power of each element.")       \
     X("log", log, LOG, float, "divide(multiply(%g, ones_like(%data)), %data)",                     \
       "The natural logarithm of each element.")                                                    \
-    X("log2", log2, LOG2, float,                                                                   \
-      "divide(multiply(%g, ones_like(%data)), multiply(log(of(2, %data)), %data))",                \
-      "The logarithm to base 2 of each element.")                                                  \
-    X("log10", log10, LOG10, float,                                                                \
-      "divide(multiply(%g, ones_like(%data)), multiply(log(of(10, %data)), %data))",               \
-      "The logarithm to base 10 of each element.")                                                 \
+    X("log2", log2, LOG2, float, LOG_OF("2f"), "The logarithm to base 2 of each element.")         \
+    X("log10", log10, LOG10, float, LOG_OF("10f"), "The logarithm to base 10 of each element.")    \
     X("sqrt", sqrt, SQRT, float,                                                                   \
-      "multiply(multiply(%g, of(0.5, %data)), power(%data, negative(of(0.5, %data))))",            \
+      "let %half = cast_like(0.5f, %data); "                                                       \
+      "multiply(multiply(%g, %half), power(%data, negative(%half)))",                              \
       "The square root of each element.")                                                          \
     X("rsqrt", rsqrt, RSQRT, float,                                                                \
       "divide(multiply(%g, multiply(cast_like(-0.5f, %data), %out)), %data)",                      \
@@ -30,46 +33,40 @@ static void unary(TeBuilder *b, TeOp op)
     X("sigmoid", sigmoid, SIGMOID, float,                                                          \
       "multiply(multiply(%g, %out), subtract(ones_like(%out), %out))",                             \
       "1 / (1 + e^-x) of each element x.")                                                         \
-    X("erf", erf, ERF, float,                                                                      \
-      "multiply(multiply(of(1.1283791670955126, %data), exp(multiply(negative(%data), %data))), "  \
-      "%g)",                                                                                       \
-      "The error function of each element.")                                                       \
+    X("erf", erf, ERF, float, ERF_GRAD, "The error function of each element.")                     \
     X("sin", sin, SIN, float, "multiply(%g, cos(%data))", "The sine of each element, in radians.") \
     X("cos", cos, COS, float, "multiply(%g, multiply(negative(ones_like(%data)), sin(%data)))",    \
       "The cosine of each element, in radians.")                                                   \
-    X("tan", tan, TAN, float, "divide(%g, multiply(cos(%data), cos(%data)))",                      \
+    X("tan", tan, TAN, float, "let %cos = cos(%data); divide(%g, multiply(%cos, %cos))",           \
       "The tangent of each element, in radians.")                                                  \
     X("sinh", sinh, SINH, float, "multiply(%g, cosh(%data))",                                      \
       "The hyperbolic sine of each element.")                                                      \
     X("cosh", cosh, COSH, float, "multiply(%g, sinh(%data))",                                      \
       "The hyperbolic cosine of each element.")                                                    \
-    X("asin", asin, ASIN, float,                                                                   \
-      "divide(multiply(%g, ones_like(%data)), sqrt(subtract(ones_like(%data), multiply(%data, "    \
-      "%data))))",                                                                                 \
+    X("asin", asin, ASIN, float, BY_ROOT "divide(multiply(%g, %ones), %root)",                     \
       "The angle whose sine each element is.")                                                     \
-    X("acos", acos, ACOS, float,                                                                   \
-      "multiply(%g, divide(negative(ones_like(%data)), sqrt(subtract(ones_like(%data), "           \
-      "multiply(%data, %data)))))",                                                                \
+    X("acos", acos, ACOS, float, BY_ROOT "multiply(%g, divide(negative(%ones), %root))",           \
       "The angle whose cosine each element is.")                                                   \
     X("atan", atan, ATAN, float,                                                                   \
-      "divide(multiply(%g, ones_like(%data)), add(ones_like(%data), multiply(%data, %data)))",     \
+      "let %ones = ones_like(%data); "                                                             \
+      "divide(multiply(%g, %ones), add(%ones, multiply(%data, %data)))",                           \
       "The angle whose tangent each element is.")                                                  \
     X("asinh", asinh, ASINH, float,                                                                \
-      "divide(multiply(%g, ones_like(%data)), sqrt(add(ones_like(%data), multiply(%data, "         \
-      "%data))))",                                                                                 \
+      "let %ones = ones_like(%data); "                                                             \
+      "divide(multiply(%g, %ones), sqrt(add(%ones, multiply(%data, %data))))",                     \
       "The inverse of sinh of each element.")                                                      \
     X("acosh", acosh, ACOSH, float,                                                                \
-      "divide(multiply(%g, ones_like(%data)), sqrt(subtract(multiply(%data, %data), "              \
-      "ones_like(%data))))",                                                                       \
+      "let %ones = ones_like(%data); "                                                             \
+      "divide(multiply(%g, %ones), sqrt(subtract(multiply(%data, %data), %ones)))",                \
       "The inverse of cosh of each element.")                                                      \
     X("atanh", atanh, ATANH, float,                                                                \
-      "divide(multiply(%g, ones_like(%data)), subtract(ones_like(%data), multiply(%data, "         \
-      "%data)))",                                                                                  \
+      "let %ones = ones_like(%data); "                                                             \
+      "divide(multiply(%g, %ones), subtract(%ones, multiply(%data, %data)))",                      \
       "The inverse of tanh of each element.")                                                      \
     X("negative", negative, NEG, number, "negative(%g)", "Each element with its sign changed.")    \
     X("abs", abs, ABS, number,                                                                     \
-      "where(less(%data, zeros_like(%data)), multiply(negative(ones_like(%data)), %g), "           \
-      "multiply(ones_like(%data), %g))",                                                           \
+      "let %ones = ones_like(%data); where(less(%data, zeros_like(%data)), "                       \
+      "multiply(negative(%ones), %g), multiply(%ones, %g))",                                       \
       "The absolute value of each element.")                                                       \
     X("floor", floor, FLOOR, number, "zeros_like(%data)",                                          \
       "The greatest integer that is not above each element.")                                      \
@@ -85,12 +82,10 @@ static void unary(TeBuilder *b, TeOp op)
     X("fast_tanh", fast_tanh, TANH, float,                                                         \
       "multiply(%g, subtract(ones_like(%out), multiply(%out, %out)))",                             \
       "`tanh`, where some precision may be given up.")                                             \
-    X("fast_erf", fast_erf, ERF, float,                                                            \
-      "multiply(multiply(of(1.1283791670955126, %data), exp(multiply(negative(%data), %data))), "  \
-      "%g)",                                                                                       \
-      "`erf`, where some precision may be given up.")                                              \
+    X("fast_erf", fast_erf, ERF, float, ERF_GRAD, "`erf`, where some precision may be given up.")  \
     X("logical_not", logical_not, NOT, bool, NULL, "True where the element is False.")             \
     X("bitwise_not", bitwise_not, NOT, int, NULL, "Each bit of each element changed.")
+/* clang-format on */
 
 #define COMPUTE(name, id, OP, rel, grad, doc) \
     static void compute_##id(TeBuilder *b)    \
@@ -298,8 +293,8 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
      .compute = compute_relu,
-     .grad = "where(less(%data, zeros_like(%data)), zeros_like(%data), "
-             "multiply(ones_like(%data), %g))"},
+     .grad = "let %zeros = zeros_like(%data); "
+             "where(less(%data, %zeros), %zeros, multiply(ones_like(%data), %g))"},
     {.name = "nn.leaky_relu",
      .doc = "Each element, or `alpha` times it where it is not positive.",
      .args = args_data,
@@ -309,7 +304,7 @@ const Op unary_ops[] = {
      OP_REL(rel_same_number),
      .compute = compute_leaky_relu,
      .grad = "where(greater(%data, zeros_like(%data)), %g, multiply(%g, "
-             "negative(nn.leaky_relu(negative(ones_like(%data)), alpha=alpha))))"},
+             "negative(nn.leaky_relu(negative(ones_like(%data)), alpha=%alpha))))"},
     {.name = "clip",
      .doc = "Each element, moved into the range from `a_min` to `a_max`.",
      .args = args_data,
@@ -318,8 +313,10 @@ const Op unary_ops[] = {
      .pattern = OP_ELEMWISE,
      OP_REL(rel_same_number),
      .compute = compute_clip,
-     .grad = "where(less(%data, broadcast_to_like(of(a_min, %data), %data)), zeros_like(%data), "
-             "where(less(broadcast_to_like(of(a_max, %data), %data), %data), zeros_like(%data), "
+     .grad = "let %zeros = zeros_like(%data); "
+             "let %least = broadcast_to_like(cast_like(%a_min, %data), %data); "
+             "let %most = broadcast_to_like(cast_like(%a_max, %data), %data); "
+             "where(less(%data, %least), %zeros, where(less(%most, %data), %zeros, "
              "multiply(ones_like(%data), %g)))"},
     {.name = "fixed_point_multiply",
      .doc = "Integers times multiplier * 2^(shift - 31), rounded half up.",
