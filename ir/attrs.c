@@ -337,6 +337,34 @@ static bool report_value(Ctx *cx, const Owner *owner, const OpAttr *schema, cons
     return false;
 }
 
+static bool is_one_of(const char *const *words, const AttrValue *v)
+{
+    while (*words && !(v->kind == ATTR_STRING && str_is(v->s, *words)))
+        words++;
+    return *words;
+}
+
+static bool report_choice(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
+{
+    Buf b = {0};
+    size_t n = 0;
+    for (; schema->one_of[n]; n++)
+        buf_printf(&b, "%s\"%s\"",
+                   n == 0                  ? ""
+                   : schema->one_of[n + 1] ? ", "
+                                           : " or ",
+                   schema->one_of[n]);
+    Diag *d =
+        diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span, "%s `%s` of `%s` must be %s",
+                   owner->word, schema->name, owner->name, buf_text(&b));
+    buf_deinit(&b);
+    if (schema->doc)
+        diag_note(d, "`%s`: %s", schema->name, schema->doc);
+    Str s = written->value.s;
+    diag_suggest(d, arena_copy_text(&cx->arena, s.ptr, s.len), n, schema->one_of);
+    return false;
+}
+
 static bool report_dtype(Ctx *cx, const Attr *written)
 {
     DType t;
@@ -363,6 +391,9 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
         out->value = given->value;
         if (!take_value(arena, schema, &out->value))
             return report_value(cx, owner, schema, given);
+        if (schema->one_of && out->value.kind != ATTR_NONE &&
+            !is_one_of(schema->one_of, &out->value))
+            return report_choice(cx, owner, schema, given);
         return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE ||
                report_dtype(cx, given);
     }

@@ -86,6 +86,7 @@ typedef struct OpAttr {
     bool shown; /* printed even with its default, which not every release has */
     AttrValue otherwise; /* the default */
     const char *doc;
+    const char *const *one_of; /* the strings that it may be, NULL behind them; NULL: any */
 } OpAttr; /* a table of them ends with a NULL name */
 
 /* What the field takes, in words: "a list of integers". */

@@ -12,7 +12,7 @@ static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 typedef struct Scatter {
     Tensor *data, *indices, *updates, *out;
     TeOp op;
-    bool replaces, mean;
+    bool replaces;
 } Scatter;
 
 static bool scatter_begin(OpCall *c, Scatter *s)
@@ -49,34 +49,20 @@ static void scatter_put(const Scatter *s, int64_t at, int64_t from, int64_t n)
         te_loop_binary(s->op, dtype_id(s->out->dtype), to, to, with, n);
 }
 
-static bool scatter_mode(Str mode, Scatter *s)
+static void scatter_mode(Str mode, Scatter *s)
 {
     static const struct {
         const char *name;
         TeOp op;
     } modes[] = {
         {"update", TE_ADD}, {"add", TE_ADD}, {"mul", TE_MUL}, {"min", TE_MIN}, {"max", TE_MAX}};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        if (!str_is(mode, modes[i].name))
-            continue;
-        s->op = modes[i].op;
-        s->replaces = i == 0;
-        return true;
-    }
-    return false;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (str_is(mode, modes[i].name))
+            s->op = modes[i].op;
+    s->replaces = str_is(mode, modes[0].name);
 }
 
 /* ---- scatter_elements, scatter, scatter_add ------------------------------------------------------- */
-
-static bool check_mode(Rel *r, const char *key)
-{
-    Scatter s;
-    if (scatter_mode(attrs_string(r->attrs, key), &s))
-        return true;
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-              "`%s` of `%s` is \"update\", \"add\", \"mul\", \"min\" or \"max\"", key, r->op->name);
-    return false;
-}
 
 #define SHAPES_rel_scatter "(d...), (i...), (i...) -> (d...)"
 static RelResult rel_scatter(Rel *r)
@@ -103,8 +89,6 @@ static RelResult rel_scatter(Rel *r)
                   (unsigned)i, (long long)index->dims[i], (long long)t->dims[i]);
         return REL_FAILED;
     }
-    if (attrs_find(r->attrs, "reduction") && !check_mode(r, "reduction"))
-        return REL_FAILED;
     return rel_set_output(r, t);
 }
 
@@ -221,8 +205,7 @@ static RelResult rel_scatter_nd(Rel *r)
     const Type *updates = index ? rel_tensor(r, 2) : NULL;
     if (!updates)
         return rel_blocked(r);
-    if (!rel_is_int(r, 1, index) || !rel_dtypes_agree(r, 0, t, 2, updates) ||
-        !check_mode(r, "mode"))
+    if (!rel_is_int(r, 1, index) || !rel_dtypes_agree(r, 0, t, 2, updates))
         return REL_FAILED;
     Dim m = index->n ? index->dims[0] : -2;
     bool fits = m >= 0 && m <= (Dim)t->n && updates->n == index->n - 1 + t->n - (uint32_t)m;
@@ -717,18 +700,18 @@ static const OpArg diag_args[] = {
     {"input", "matrices in the last two axes"}, {"diagonal", "the new diagonals"}, {0}};
 
 #define SCATTER_AXIS ATTR_I("axis", 0, "the axis that the indices are for")
+#define SCATTER_DOC "\"update\", \"add\", \"mul\", \"min\" or \"max\""
+#define SCATTER_MODES "update", "add", "mul", "min", "max"
 static const OpAttr scatter_elements_attrs[] = {
-    SCATTER_AXIS,
-    ATTR_S("reduction", "update", "\"update\", \"add\", \"mul\", \"min\" or \"max\""),
-    {0}};
+    SCATTER_AXIS, ATTR_ONE("reduction", "update", SCATTER_DOC, SCATTER_MODES), {0}};
 static const OpAttr scatter_attrs[] = {SCATTER_AXIS, {0}};
-static const OpAttr scatter_nd_attrs[] = {
-    {.name = "mode",
-     .type = ATTR_TYPE_STRING,
-     .shown = true,
-     .otherwise = ATTR_DEFAULT_STRING("update"),
-     .doc = "\"update\", \"add\", \"mul\", \"min\" or \"max\""},
-    {0}};
+static const OpAttr scatter_nd_attrs[] = {{.name = "mode",
+                                           .type = ATTR_TYPE_STRING,
+                                           .shown = true,
+                                           .otherwise = ATTR_DEFAULT_STRING("update"),
+                                           .doc = SCATTER_DOC,
+                                           .one_of = (const char *const[]){SCATTER_MODES, NULL}},
+                                          {0}};
 static const OpAttr mask_attrs[] = {ATTR_F("mask_value", 0, "stands behind the end of a sequence"),
                                     ATTR_I("axis", 0, "the axis of time: 0 or 1"),
                                     {0}};

@@ -390,7 +390,8 @@ static const OpAttr one_hot_attrs[] = {
 static const OpAttr topk_attrs[] = {
     ATTR_MUST_NONE("k", INT, "unused: the argument gives it"),
     ATTR_I("axis", -1, "the axis along which to sort"),
-    ATTR_S("ret_type", "both", "\"both\", \"values\" or \"indices\""),
+    ATTR_ONE("ret_type", "both", "\"both\", \"values\" or \"indices\"", "both", "values",
+             "indices"),
     ATTR_B("is_ascend", 0, "the least element first"),
     ATTR_D("dtype", "", "the type of the positions"),
     {0},
@@ -402,7 +403,8 @@ static const OpAttr slice_attrs[] = {
     UNUSED("begin"),
     UNUSED("end"),
     UNUSED("strides"),
-    ATTR_S("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end"),
+    ATTR_ONE("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end",
+             "end", "size"),
     UNUSED("axes"),
     {0}};
 

@@ -23,17 +23,12 @@ typedef struct Resize {
     Te *roi[2 * SPATIAL_MOST]; /* starts, then ends, in parts of the image */
 } Resize;
 
-static bool method_of(Str name, Method *m)
+static Method method_of(const Attrs *a)
 {
-    static const struct {
-        const char *name;
-        Method method;
-    } names[] = {{"nearest_neighbor", NEAREST}, {"linear", LINEAR}, {"bilinear", LINEAR},
-                 {"trilinear", LINEAR},         {"cubic", CUBIC},   {"bicubic", CUBIC}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_is(name, names[i].name))
-            return *m = names[i].method, true;
-    return false;
+    Str name = attrs_string(a, "method");
+    return str_is(name, "nearest_neighbor")                   ? NEAREST
+           : str_is(name, "cubic") || str_is(name, "bicubic") ? CUBIC
+                                                              : LINEAR;
 }
 
 static Te *number(TeBuilder *b, double v)
@@ -235,7 +230,6 @@ static RelResult rel_resize(Rel *r)
     const Type *t = rel_tensor(r, 0);
     int at[LETTERS_MOST];
     int64_t size[SPATIAL_MOST];
-    Method m;
     if (!t)
         return rel_blocked(r);
     if (!rel_places(r, 0, t, letters[n], at))
@@ -244,11 +238,6 @@ static RelResult rel_resize(Rel *r)
         size[0] = size[1] = DIM_ANY;
     if (r->n == 1 && !rel_ints(r, "size", n, size))
         return REL_FAILED;
-    if (!method_of(attrs_string(r->attrs, "method"), &m)) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`method` of `%s` is \"nearest_neighbor\", \"linear\" or \"cubic\"", r->op->name);
-        return REL_FAILED;
-    }
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);
     for (int i = 0; i < n; i++) {
@@ -283,7 +272,7 @@ static void compute_resize(TeBuilder *b)
                 .exclude = attrs_int(b->attrs, "cubic_exclude", 0) != 0,
                 .extrapolation = attrs_float(b->attrs, "extrapolation_value")};
     roi_of(b, &z);
-    method_of(attrs_string(b->attrs, "method"), &z.method);
+    z.method = method_of(b->attrs);
     layout_places(attrs_string(b->attrs, "layout"), letters[n], at);
     emit_resize(b, &z, n, at);
 }
@@ -298,17 +287,10 @@ static RelResult rel_upsampling(Rel *r)
     int n = ops_spatial(r->op);
     const Type *t = rel_tensor(r, 0);
     int at[LETTERS_MOST];
-    Method m;
     if (!t)
         return rel_blocked(r);
     if (!rel_places(r, 0, t, letters[n], at))
         return REL_FAILED;
-    if (!method_of(attrs_string(r->attrs, "method"), &m)) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`method` of `%s` is \"nearest_neighbor\", \"bilinear\" or \"bicubic\"",
-                  r->op->name);
-        return REL_FAILED;
-    }
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);
     for (int i = 0; i < n; i++) {
@@ -338,7 +320,7 @@ static void compute_upsampling(TeBuilder *b)
     int at[LETTERS_MOST];
     bool corners = attrs_bool(b->attrs, "align_corners");
     Resize z = {.coordinates = str_of(corners ? "align_corners" : "asymmetric"), .alpha = -0.5};
-    method_of(attrs_string(b->attrs, "method"), &z.method);
+    z.method = method_of(b->attrs);
     layout_places(attrs_string(b->attrs, "layout"), letters[2], at);
     emit_resize(b, &z, 2, at);
 }
@@ -348,7 +330,7 @@ static void compute_upsampling3d(TeBuilder *b)
     int at[LETTERS_MOST];
     Resize z = {.coordinates = attrs_string(b->attrs, "coordinate_transformation_mode"),
                 .alpha = -0.5};
-    method_of(attrs_string(b->attrs, "method"), &z.method);
+    z.method = method_of(b->attrs);
     if (z.method == NEAREST)
         z.coordinates = str_of("asymmetric");
     layout_places(attrs_string(b->attrs, "layout"), letters[3], at);
@@ -517,29 +499,36 @@ static void compute_correlation(TeBuilder *b)
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-#define RESIZE(LAYOUT)                                                                            \
-    ATTR_NONE("size", INTS, "spatial extents of the result"),                                     \
-        ATTR_NONE("roi", FLOATS, "the part for tf_crop_and_resize: starts, then ends"),           \
-        ATTR_S("layout", LAYOUT, "the order of the axes"),                                        \
-        ATTR_S("method", "linear", "\"nearest_neighbor\", \"linear\" or \"cubic\""),              \
-        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs"), \
-        ATTR_S("rounding_method", "round", "of nearest_neighbor: which input is nearest"),        \
-        ATTR_F("cubic_alpha", -0.5, "the parameter of the cubic kernel"),                         \
-        ATTR_I("cubic_exclude", 0, "1: inputs outside have no weight"),                           \
-        ATTR_F("extrapolation_value", 0, "the result outside the image"),                         \
+#define METHODS "nearest_neighbor", "linear", "bilinear", "trilinear", "cubic", "bicubic"
+#define COORDINATES                                                                            \
+    ATTR_ONE("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs", \
+             "half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel",                \
+             "tf_half_pixel_for_nn", "tf_crop_and_resize")
+#define ROUNDING                                                                                 \
+    ATTR_ONE("rounding_method", "round", "of nearest_neighbor: which input is nearest", "round", \
+             "floor", "ceil", "round_prefer_floor", "round_prefer_ceil", "")
+#define RESIZE(LAYOUT)                                                                           \
+    ATTR_NONE("size", INTS, "spatial extents of the result"),                                    \
+        ATTR_NONE("roi", FLOATS, "the part for tf_crop_and_resize: starts, then ends"),          \
+        ATTR_S("layout", LAYOUT, "the order of the axes"),                                       \
+        ATTR_ONE("method", "linear", "\"nearest_neighbor\", \"linear\" or \"cubic\"", METHODS),  \
+        COORDINATES, ROUNDING, ATTR_F("cubic_alpha", -0.5, "the parameter of the cubic kernel"), \
+        ATTR_I("cubic_exclude", 0, "1: inputs outside have no weight"),                          \
+        ATTR_F("extrapolation_value", 0, "the result outside the image"),                        \
         ATTR_D("out_dtype", "", "the type of the result")
 static const OpAttr resize1d_attrs[] = {RESIZE("NCW"), {0}};
 static const OpAttr resize2d_attrs[] = {RESIZE("NCHW"), {0}};
 static const OpAttr resize3d_attrs[] = {RESIZE("NCDHW"), {0}};
 #define SCALE(AXIS, DOC) ATTR_MUST("scale_" AXIS, FLOAT, DOC)
-#define UPSAMPLING                                                                                 \
-    ATTR_S("layout", "NCHW", "the order of the axes"),                                             \
-        ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\", \"bilinear\" or \"bicubic\""), \
+#define UPSAMPLING                                                              \
+    ATTR_S("layout", "NCHW", "the order of the axes"),                          \
+        ATTR_ONE("method", "nearest_neighbor",                                  \
+                 "\"nearest_neighbor\", \"bilinear\" or \"bicubic\"", METHODS), \
         ATTR_B("align_corners", 0, "the corners of both images lie on each other")
-#define UPSAMPLING3D                                                                   \
-    ATTR_S("layout", "NCDHW", "the order of the axes"),                                \
-        ATTR_S("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\""), \
-        ATTR_S("coordinate_transformation_mode", "half_pixel", "where outputs lie among inputs")
+#define UPSAMPLING3D                                                                              \
+    ATTR_S("layout", "NCDHW", "the order of the axes"),                                           \
+        ATTR_ONE("method", "nearest_neighbor", "\"nearest_neighbor\" or \"trilinear\"", METHODS), \
+        COORDINATES
 static const OpAttr upsampling_attrs[] = {
     SCALE("h", "how much higher"), SCALE("w", "how much wider"), UPSAMPLING, {0}};
 static const OpAttr upsampling3d_attrs[] = {SCALE("d", "how much deeper"),
@@ -608,7 +597,7 @@ static const OpAttr correlation_attrs[] = {
      .otherwise = {.kind = ATTR_LIST, .list = {ops_zeros, 2}},
      .doc = "zeros around the data: all sides, or before and after"},
     ATTR_B("is_multiply", 1, "products, else distances"),
-    ATTR_S("layout", "NCHW", "the order of the axes"),
+    ATTR_ONE("layout", "NCHW", "the order of the axes", "NCHW"),
     {0}};
 
 const Op image_ops[] = {

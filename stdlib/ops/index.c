@@ -8,17 +8,6 @@ static const DType wide = {DTYPE_CODE_INT, 64, 1};
 
 /* ---- take ---------------------------------------------------------------------------------------- */
 
-static bool take_mode(Rel *r)
-{
-    Str mode = attrs_string(r->attrs, "mode");
-    if (str_is(mode, "clip") || str_is(mode, "wrap") || str_is(mode, "fast"))
-        return true;
-    Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`mode` of `take` cannot be \"%.*s\"",
-                        (int)mode.len, mode.ptr);
-    diag_help(d, "it is \"clip\", \"wrap\" or \"fast\"");
-    return false;
-}
-
 /* The axes of the data and of the indices that count the same batches, from `from` on in the indices. */
 static bool share_batches(Rel *r, const Type *t, const Type *index, uint32_t from, int64_t batch)
 {
@@ -43,7 +32,7 @@ static RelResult rel_take(Rel *r)
         return rel_blocked(r);
     const AttrValue *given = attrs_find(r->attrs, "axis");
     int64_t batch = attrs_int(r->attrs, "batch_dims", 0);
-    if (!rel_is_int(r, 1, index) || !take_mode(r))
+    if (!rel_is_int(r, 1, index))
         return REL_FAILED;
     if (given->kind == ATTR_NONE)
         return rel_out_tensor(r, t->dtype, index->n, index->dims);
@@ -470,7 +459,8 @@ static const OpArg indexed_args[] = {
 static const OpAttr take_attrs[] = {
     ATTR_I("batch_dims", 0, "leading axes that data and indices share"),
     ATTR_NONE("axis", INT, "the axis that is indexed; None: all elements in one row"),
-    ATTR_S("mode", "clip", "what an index out of range means: the nearest (clip), modulo (wrap)"),
+    ATTR_ONE("mode", "clip", "what an index out of range means: the nearest (clip), modulo (wrap)",
+             "clip", "wrap", "fast"),
     {0},
 };
 static const OpAttr strided_slice_attrs[] = {
@@ -478,7 +468,8 @@ static const OpAttr strided_slice_attrs[] = {
                    "the first position of each axis; negative ones count from the end"),
     ATTR_MUST_NONE("end", INTS, "the position behind the last"),
     ATTR_MUST_NONE("strides", INTS, "from one position to the next; 1 where it is not given"),
-    ATTR_S("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end"),
+    ATTR_ONE("slice_mode", "end", "\"size\": `end` holds sizes, negative ones reach to the end",
+             "end", "size"),
     ATTR_MUST_NONE("axes", INTS, "the axes that the lists are for; None: the first ones"),
     {0},
 };

@@ -560,7 +560,8 @@ static const OpAttr index_map_attrs[] = {
 static const OpAttr block_attrs[] = {
     ATTR_I("block_size", 1, "elements of a block along each axis"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("mode", "DCR", "what varies fastest: the channel (DCR) or the place (CRD)"),
+    ATTR_ONE("mode", "DCR", "what varies fastest: the channel (DCR) or the place (CRD)", "DCR",
+             "CRD"),
     {0}};
 static const OpAttr space_to_batch_attrs[] = {
     {.name = "block_shape",

@@ -521,7 +521,8 @@ static const OpAttr reverse_attrs[] = {
 
 static const OpArg mesh_args[] = {{"data", "a tuple of scalars and vectors"}, {0}};
 static const OpAttr mesh_attrs[] = {
-    ATTR_S("indexing", "ij", "\"ij\": argument i runs along axis i; \"xy\": the first two swapped"),
+    ATTR_ONE("indexing", "ij",
+             "\"ij\": argument i runs along axis i; \"xy\": the first two swapped", "ij", "xy"),
     {0}};
 static const OpArg fifo_args[] = {{"data", "what comes in"}, {"buffer", "what was there"}, {0}};
 static const OpAttr fifo_attrs[] = {ATTR_I("axis", 0, "the axis that moves on"), {0}};

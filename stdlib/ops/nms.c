@@ -263,15 +263,11 @@ static RelResult rel_all_class(Rel *r)
             r,
             type_tuple(r->cx, 2,
                        (const Type *[]){type_tensor(r->cx, int64_dtype, 2, (Dim[]){all, 3}), one}));
-    if (str_is(attrs_string(r->attrs, "output_format"), "tensorflow"))
-        return rel_set_output(
-            r, type_tuple(r->cx, 3,
-                          (const Type *[]){type_tensor(r->cx, int64_dtype, 3, (Dim[]){b, n, 2}),
-                                           type_tensor(r->cx, float32_dtype, 2, (Dim[]){b, n}),
-                                           type_tensor(r->cx, int64_dtype, 1, &b)}));
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-              "`output_format` of `%s` is \"onnx\" or \"tensorflow\"", r->op->name);
-    return REL_FAILED;
+    return rel_set_output(
+        r, type_tuple(r->cx, 3,
+                      (const Type *[]){type_tensor(r->cx, int64_dtype, 3, (Dim[]){b, n, 2}),
+                                       type_tensor(r->cx, float32_dtype, 2, (Dim[]){b, n}),
+                                       type_tensor(r->cx, int64_dtype, 1, &b)}));
 }
 
 /* What the kernels by class share: boxes (b, n, 4), scores, room for the order and for what is kept of one class. */
@@ -483,7 +479,7 @@ static const OpAttr nms_attrs[] = {
     ATTR_B("invalid_to_bottom", 0, "what is suppressed stands behind what is kept"),
     {0}};
 static const OpAttr all_class_attrs[] = {
-    ATTR_S("output_format", "onnx", "\"onnx\" or \"tensorflow\""), {0}};
+    ATTR_ONE("output_format", "onnx", "\"onnx\" or \"tensorflow\"", "onnx", "tensorflow"), {0}};
 static const OpAttr regular_attrs[] = {
     ATTR_MUST("max_detections_per_class", INT, "how many to keep of a class"),
     ATTR_MUST("max_detections", INT, "how many to keep of an image"),

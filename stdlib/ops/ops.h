@@ -30,6 +30,15 @@
 #define ATTR_B(NAME, V, DOC) ATTR(NAME, BOOL, ATTR_DEFAULT_BOOL(V), DOC)
 #define ATTR_F(NAME, V, DOC) ATTR(NAME, FLOAT, ATTR_DEFAULT_FLOAT(V), DOC)
 #define ATTR_S(NAME, V, DOC) ATTR(NAME, STRING, ATTR_DEFAULT_STRING(V), DOC)
+/* One of the strings behind DOC. */
+#define ATTR_ONE(NAME, V, DOC, ...)                                                              \
+    {                                                                                            \
+        .name = NAME, .type = ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING(V), .doc = DOC, \
+        .one_of = (const char *const[])                                                          \
+        {                                                                                        \
+            __VA_ARGS__, NULL                                                                    \
+        }                                                                                        \
+    }
 #define ATTR_D(NAME, V, DOC) ATTR(NAME, DTYPE, ATTR_DEFAULT_STRING(V), DOC)
 #define ATTR_IS(NAME, ARRAY, DOC) ATTR(NAME, INTS, ATTR_DEFAULT_LIST(ARRAY), DOC)
 

@@ -46,14 +46,8 @@ static RelResult rel_pad(Rel *r)
     const Type *width = v && r->n == 3 ? rel_tensor(r, 1) : v;
     if (!width)
         return rel_blocked(r);
-    Str mode = attrs_string(r->attrs, "pad_mode");
     if (!rel_is_scalar(r, r->n - 1, v))
         return REL_FAILED;
-    if (!str_is(mode, "constant") && !str_is(mode, "edge") && !str_is(mode, "reflect")) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`pad_mode` of `%s` is \"constant\", \"edge\" or \"reflect\"", r->op->name);
-        return REL_FAILED;
-    }
     if (r->n == 3 && (!rel_is_int(r, 1, width) || !rel_rank(r, 1, width, 2)))
         return REL_FAILED;
     return pad_rel(r, t);
@@ -63,15 +57,7 @@ static RelResult rel_pad(Rel *r)
 static RelResult rel_mirror_pad(Rel *r)
 {
     const Type *t = rel_tensor(r, 0);
-    if (!t)
-        return rel_blocked(r);
-    Str mode = attrs_string(r->attrs, "mode");
-    if (!str_is(mode, "SYMMETRIC") && !str_is(mode, "REFLECT")) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`mode` of `nn.mirror_pad` is \"SYMMETRIC\" or \"REFLECT\"");
-        return REL_FAILED;
-    }
-    return pad_rel(r, t);
+    return t ? pad_rel(r, t) : rel_blocked(r);
 }
 
 /* i turned back at both ends; with `border` the element at the end comes twice. Far outside it is turned back
@@ -179,7 +165,9 @@ static void compute_dilate(TeBuilder *b)
 static const OpArg pad_args[] = {
     {"data", "the tensor"}, {"pad_val", "the new elements: a scalar"}, {0}};
 #define PAD_WIDTH ATTR_MUST("pad_width", INT_LISTS, "for each axis how many before and after")
-#define PAD_MODE ATTR_S("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\"")
+#define PAD_MODE                                                                                  \
+    ATTR_ONE("pad_mode", "constant", "\"constant\", \"edge\" or \"reflect\"", "constant", "edge", \
+             "reflect")
 static const OpAttr pad_attrs[] = {PAD_WIDTH, PAD_MODE, {0}};
 static const OpAttr dyn_pad_attrs[] = {
     ATTR_MUST_NONE("pad_width", INT_LISTS, "unused: the argument gives it"), PAD_MODE, {0}};
@@ -188,7 +176,8 @@ static const OpArg dyn_pad_args[] = {{"data", "the tensor"},
                                      {"pad_val", "the new elements: a scalar"},
                                      {0}};
 static const OpAttr mirror_pad_attrs[] = {
-    ATTR_S("mode", "SYMMETRIC", "whether the border is repeated (SYMMETRIC) or not (REFLECT)"),
+    ATTR_ONE("mode", "SYMMETRIC", "whether the border is repeated (SYMMETRIC) or not (REFLECT)",
+             "SYMMETRIC", "REFLECT"),
     PAD_WIDTH,
     {0}};
 

@@ -650,8 +650,10 @@ static const OpAttr dequantize_attrs[] = {
     ATTR_D("out_dtype", "float32", "the type of the result"), CHANNELS, {0}};
 static const OpAttr requantize_attrs[] = {
     CHANNELS,
-    ATTR_S("rounding", "None", "where halves go: UPWARD or TONEAREST (away from zero)"),
-    ATTR_S("compute_dtype", "None", "int64: fixed-point; float32 or float64: real numbers"),
+    ATTR_ONE("rounding", "None", "where halves go: UPWARD or TONEAREST (away from zero)", "None",
+             "UPWARD", "TONEAREST"),
+    ATTR_ONE("compute_dtype", "None", "int64: fixed-point; float32 or float64: real numbers",
+             "None", "int64", "float32", "float64"),
     ATTR_D("out_dtype", "", "the type of the result"),
     {0}};
 static const OpAttr binary_attrs[] = {

@@ -395,7 +395,7 @@ static const OpAttr roi_align_attrs[] = {
     ROI_SIZE,
     ATTR_I("sample_ratio", -1, "samples along each axis of a part; -1: one a pixel"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("mode", "avg", "\"avg\" or \"max\" of the samples"),
+    ATTR_ONE("mode", "avg", "\"avg\" or \"max\" of the samples", "avg", "max"),
     {0}};
 static const OpAttr roi_pool_attrs[] = {
     ROI_SIZE, ATTR_S("layout", "NCHW", "the order of the axes"), {0}};

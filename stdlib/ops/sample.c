@@ -139,7 +139,7 @@ static Te *sum_taps(TeBuilder *b, TeTensor x, Te **index, int n, const int *at, 
 
 static const char *const grid_letters[] = {NULL, NULL, "NCHW", "NCDHW"};
 
-static bool sampling_of(const Attrs *a, Sampling *s)
+static void sampling_of(const Attrs *a, Sampling *s)
 {
     Str method = attrs_string(a, "method"), outside = attrs_string(a, "padding_mode");
     s->corners = attrs_bool(a, "align_corners");
@@ -147,8 +147,6 @@ static bool sampling_of(const Attrs *a, Sampling *s)
     s->outside = str_is(outside, "border")       ? BORDER
                  : str_is(outside, "reflection") ? REFLECTION
                                                  : ZEROS;
-    return (s->method != LINEAR || str_is(method, "bilinear")) &&
-           (s->outside != ZEROS || str_is(outside, "zeros"));
 }
 
 static RelResult rel_grid_sample(Rel *r)
@@ -163,10 +161,9 @@ static RelResult rel_grid_sample(Rel *r)
     int n = (int)t->n - 2;
     if (!rel_rank(r, 1, grid, t->n) || !rel_layout(r, "layout", grid_letters[n], at))
         return REL_FAILED;
-    if (!sampling_of(r->attrs, &s) || (n == 3 && s.method == CUBIC)) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`method` is \"nearest\", \"bilinear\" or, of images, \"bicubic\", "
-                  "`padding_mode` \"zeros\", \"border\" or \"reflection\"");
+    sampling_of(r->attrs, &s);
+    if (n == 3 && s.method == CUBIC) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`method` is \"bicubic\" of images alone");
         return REL_FAILED;
     }
     if (!dim_agrees(grid->dims[1], n) || !dim_agrees(grid->dims[0], t->dims[at[0]])) {
@@ -267,12 +264,6 @@ static RelResult rel_crop(Rel *r)
         !rel_is_int(r, 2, which) || !rel_layout(r, "layout", "NCHW", at) ||
         !rel_ints(r, "crop_size", 2, size))
         return REL_FAILED;
-    Str method = attrs_string(r->attrs, "method");
-    if (!str_is(method, "bilinear") && !str_is(method, "nearest_neighbor")) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-                  "`method` of `%s` is \"bilinear\" or \"nearest_neighbor\"", r->op->name);
-        return REL_FAILED;
-    }
     if (!dim_agrees(boxes->dims[1], 4) || !dim_agrees(boxes->dims[0], which->dims[0])) {
         rel_error(r, E0202_SHAPE, 1, "boxes `%s` and indices `%s` do not fit: four numbers a box",
                   type_str(r->cx, boxes), type_str(r->cx, which));
@@ -535,9 +526,11 @@ static const OpArg deformable_args[] = {
     {0}};
 
 static const OpAttr grid_attrs[] = {
-    ATTR_S("method", "bilinear", "\"bilinear\", \"nearest\" or \"bicubic\""),
+    ATTR_ONE("method", "bilinear", "\"bilinear\", \"nearest\" or, of images, \"bicubic\"",
+             "bilinear", "nearest", "bicubic"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("padding_mode", "zeros", "places outside: \"zeros\", \"border\" or \"reflection\""),
+    ATTR_ONE("padding_mode", "zeros", "places outside: \"zeros\", \"border\" or \"reflection\"",
+             "zeros", "border", "reflection"),
     ATTR_B("align_corners", 1, "-1 and 1 are the middles of the outermost pixels"),
     {0}};
 static const OpAttr affine_attrs[] = {
@@ -545,7 +538,8 @@ static const OpAttr affine_attrs[] = {
 static const OpAttr crop_attrs[] = {
     ATTR_NONE("crop_size", INTS, "height and width of the results"),
     ATTR_S("layout", "NCHW", "the order of the axes"),
-    ATTR_S("method", "bilinear", "\"bilinear\" or \"nearest_neighbor\""),
+    ATTR_ONE("method", "bilinear", "\"bilinear\" or \"nearest_neighbor\"", "bilinear",
+             "nearest_neighbor"),
     ATTR_F("extrapolation_value", 0, "the result outside the image"),
     ATTR_D("out_dtype", "", "the type of the result"),
     {0}};

@@ -153,11 +153,7 @@ static RelResult rel_nll_loss(Rel *r)
     }
     if (str_is(reduction, "none"))
         return rel_out_tensor(r, p->dtype, t->n, t->dims);
-    if (str_is(reduction, "mean") || str_is(reduction, "sum"))
-        return rel_set_output(r, type_scalar(r->cx, p->dtype));
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-              "`reduction` of `nn.nll_loss` is \"none\", \"mean\" or \"sum\"");
-    return REL_FAILED;
+    return rel_set_output(r, type_scalar(r->cx, p->dtype));
 }
 
 static void compute_nll_loss(TeBuilder *b)
@@ -193,7 +189,7 @@ static void compute_nll_loss(TeBuilder *b)
 static const OpAttr softmax_attrs[] = {
     ATTR_I("axis", -1, "the axis along which the result sums to one"), {0}};
 static const OpAttr nll_attrs[] = {
-    ATTR_S("reduction", "mean", "\"none\", \"mean\" or \"sum\""),
+    ATTR_ONE("reduction", "mean", "\"none\", \"mean\" or \"sum\"", "none", "mean", "sum"),
     ATTR_MUST("ignore_index", INT, "a target that counts as nothing"),
     {0}};
 static const OpArg loss_args[] = {

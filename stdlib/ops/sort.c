@@ -57,11 +57,7 @@ static RelResult rel_topk(Rel *r)
         return rel_set_output(r, values);
     if (str_is(ret, "indices"))
         return rel_set_output(r, indices);
-    if (str_is(ret, "both"))
-        return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){values, indices}));
-    rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
-              "`ret_type` of `topk` is \"both\", \"values\" or \"indices\"");
-    return REL_FAILED;
+    return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){values, indices}));
 }
 
 typedef struct Sort {
@@ -636,7 +632,8 @@ static const OpAttr argsort_attrs[] = {
 static const OpAttr topk_attrs[] = {
     ATTR_MUST_NONE("k", INT, "how many elements; less than 1 or None: all"),
     ATTR_I("axis", -1, "the axis along which to sort"),
-    ATTR_S("ret_type", "both", "\"both\", \"values\" or \"indices\""),
+    ATTR_ONE("ret_type", "both", "\"both\", \"values\" or \"indices\"", "both", "values",
+             "indices"),
     ATTR_B("is_ascend", 0, "the least element first"),
     ATTR_D("dtype", "", "the type of the positions"),
     {0},
