@@ -143,25 +143,41 @@ static Value wrong(Decoder *de, const char *what)
     return value_none();
 }
 
+/* A whole number, which is n, or n + 2^64 where it lies `above` what an int64 holds; false where the element type does not have it. */
+static bool decode_whole(DType dtype, int64_t n, bool above, Value *v)
+{
+    bool wide = dtype.code == DTYPE_CODE_UINT && dtype.bits == 64;
+    *v = value_scalar_int(dtype, n);
+    return value_as_int(*v) == n && (wide ? above || n >= 0 : !above);
+}
+
+static bool decode_real(DType dtype, double d, Value *v)
+{
+    *v = value_scalar_double(dtype, d);
+    return dtype_is_float(dtype) || value_as_double(*v) == d;
+}
+
+static bool decode_text(DType dtype, Str s, Value *v)
+{
+    uint64_t n;
+    double d;
+    if (!dtype_is_float(dtype) && number_parse_uint(s, &n))
+        return decode_whole(dtype, (int64_t)n, n > INT64_MAX, v);
+    return number_parse_double(s, &d) && decode_real(dtype, d, v);
+}
+
 static bool decode_number(DType dtype, json_t *j, char *at)
 {
     Value v;
-    if (json_is_boolean(j))
-        v = value_scalar_int(dtype, json_is_true(j));
-    else if (json_is_integer(j))
-        v = dtype_is_float(dtype) ? value_scalar_double(dtype, (double)json_integer_value(j))
-                                  : value_scalar_int(dtype, json_integer_value(j));
-    else if (json_is_real(j))
-        v = value_scalar_double(dtype, json_real_value(j));
-    else if (json_is_string(j)) {
-        double d;
-        if (!number_parse_double(str_of(json_string_value(j)), &d))
-            return false;
-        v = value_scalar_double(dtype, d);
-    } else
-        return false;
-    memcpy(at, &v.bits, dtype_size(dtype));
-    return true;
+    bool good = json_is_boolean(j)      ? decode_whole(dtype, json_is_true(j), false, &v)
+                : json_is_real(j)       ? decode_real(dtype, json_real_value(j), &v)
+                : json_is_string(j)     ? decode_text(dtype, str_of(json_string_value(j)), &v)
+                : !json_is_integer(j)   ? false
+                : dtype_is_float(dtype) ? decode_real(dtype, (double)json_integer_value(j), &v)
+                                        : decode_whole(dtype, json_integer_value(j), false, &v);
+    if (good)
+        memcpy(at, &v.bits, dtype_size(dtype));
+    return good;
 }
 
 static Value decode_tensor(Decoder *de, json_t *j)
@@ -175,8 +191,10 @@ static Value decode_tensor(Decoder *de, json_t *j)
         return wrong(de, "a tensor needs a \"shape\", a list of at most 32 extents");
     int64_t extents[TENSOR_RANK_MOST];
     int32_t rank = (int32_t)json_array_size(shape);
-    for (int32_t i = 0; i < rank; i++)
-        extents[i] = json_integer_value(json_array_get(shape, (size_t)i));
+    for (int32_t i = 0; i < rank; i++) {
+        json_t *extent = json_array_get(shape, (size_t)i);
+        extents[i] = json_is_integer(extent) ? json_integer_value(extent) : -1;
+    }
     int64_t size;
     if (!shape_size(rank, extents, &size) || !json_is_array(data) ||
         (int64_t)json_array_size(data) != size)
@@ -186,7 +204,7 @@ static Value decode_tensor(Decoder *de, json_t *j)
         if (!decode_number(dtype, json_array_get(data, (size_t)i),
                            t->data + (size_t)i * dtype_size(dtype))) {
             tensor_release(t);
-            return wrong(de, "an element of \"data\" is no number");
+            return wrong(de, "an element of \"data\" is no number that the \"dtype\" has");
         }
     return value_tensor(t);
 }
@@ -223,10 +241,15 @@ static Value decode_constructor(Decoder *de, json_t *j)
 
 static Value decode_value(Decoder *de, json_t *j)
 {
-    if (json_is_integer(j))
-        return value_int32((int32_t)json_integer_value(j));
-    if (json_is_real(j))
-        return value_float32((float)json_real_value(j));
+    if (json_is_integer(j)) {
+        int64_t n = json_integer_value(j);
+        return n == (int32_t)n ? value_int32((int32_t)n)
+                               : value_scalar_int((DType){DTYPE_CODE_INT, 64, 1}, n);
+    }
+    if (json_is_real(j)) {
+        float x = (float)json_real_value(j);
+        return isfinite(x) ? value_float32(x) : wrong(de, "a number that is too large for float32");
+    }
     if (json_is_boolean(j))
         return value_bool(json_is_true(j));
     if (json_object_get(j, "dtype"))
@@ -245,6 +268,24 @@ static Value decode_value(Decoder *de, json_t *j)
     return v;
 }
 
+static bool names_are_params(Decoder *de, json_t *root, const Function *fn)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(root, name, value)
+    {
+        uint32_t i = 0;
+        while (i < fn->params.n && strcmp(fn->params.at[i]->name->text, name) != 0)
+            i++;
+        if (i < fn->params.n)
+            continue;
+        diag_error(de->s->cx.diags, E0305_ARGUMENTS, (Span){0},
+                   "`%s` names `%s`, which is no parameter of the function", de->path, name);
+        return false;
+    }
+    return true;
+}
+
 static bool decode_args(Decoder *de, json_t *root, const Function *fn, Value *args)
 {
     bool by_name = json_is_object(root);
@@ -258,6 +299,8 @@ static bool decode_args(Decoder *de, json_t *root, const Function *fn, Value *ar
                    json_array_size(root), fn->params.n);
         return false;
     }
+    if (by_name && !names_are_params(de, root, fn))
+        return false;
     for (uint32_t i = 0; i < fn->params.n; i++) {
         json_t *j =
             by_name ? json_object_get(root, fn->params.at[i]->name->text) : json_array_get(root, i);
@@ -282,6 +325,25 @@ static void count_refusals(void)
         json_set_alloc_funcs(memory_alloc, give_back);
 }
 
+/* The text with whole numbers that an int64 does not hold in quotes, as decode_text reads them. */
+static void quote_wide(Buf *out, const char *text, size_t len)
+{
+    bool quoted = false;
+    for (size_t i = 0, n; i < len; i += n) {
+        int64_t narrow;
+        uint64_t wide;
+        n = quoted ? 0 : strspn(text + i, "0123456789+-.eE");
+        bool quotes = n && !number_parse_int((Str){text + i, n}, &narrow) &&
+                      number_parse_uint((Str){text + i, n}, &wide);
+        quoted ^= n == 0 && text[i] == '"';
+        if (n == 0)
+            n = quoted && text[i] == '\\' && i + 1 < len ? 2 : 1;
+        buf_str(out, quotes ? "\"" : "");
+        buf_bytes(out, text + i, n);
+        buf_str(out, quotes ? "\"" : "");
+    }
+}
+
 bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args)
 {
     size_t len;
@@ -291,6 +353,12 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
     json_error_t error;
     count_refusals();
     json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, &error);
+    if (!root && json_error_code(&error) == json_error_numeric_overflow) {
+        Buf again = {0};
+        quote_wide(&again, text, len);
+        root = json_loadb(buf_text(&again), again.n, JSON_ALLOW_NUL, &error);
+        buf_deinit(&again);
+    }
     free(text);
     if (!root && limit_refused(&s->cx.limits))
         return false;
