@@ -268,18 +268,10 @@ static void help_prefix(Diag *d, Str name)
     buf_deinit(&b);
 }
 
-void command_run(RelaySession *s, const CellItem *item)
+bool command_known(RelaySession *s, const CellItem *item)
 {
-    CommandCall c = {.s = s, .args = item->args};
-    const Source *source = sources_get(&s->cx.sources, item->args.source);
-    c.text = (Str){source ? source->text + item->args.from : "",
-                   source ? item->args.to - item->args.from : 0};
-    size_t found = find_row(item->command);
-    if (found < N_ROWS) {
-        c.row = &rows[found];
-        functions[found](&c);
-        return;
-    }
+    if (find_row(item->command) < N_ROWS)
+        return true;
     char *wanted = memory_text(item->command.ptr, item->command.len);
     Span span = item->span;
     span.to = span.from + 1 + (uint32_t)item->command.len;
@@ -293,4 +285,17 @@ void command_run(RelaySession *s, const CellItem *item)
         diag_suggest_as(d, ":", wanted ? wanted : "", N_ROWS, names);
     diag_help(d, "`:help` lists the commands");
     free(wanted);
+    return false;
+}
+
+void command_run(RelaySession *s, const CellItem *item)
+{
+    if (!command_known(s, item))
+        return;
+    size_t found = find_row(item->command);
+    CommandCall c = {.s = s, .args = item->args, .row = &rows[found]};
+    const Source *source = sources_get(&s->cx.sources, item->args.source);
+    c.text = (Str){source ? source->text + item->args.from : "",
+                   source ? item->args.to - item->args.from : 0};
+    functions[found](&c);
 }

@@ -18,6 +18,8 @@ typedef struct CommandCall {
 
 /* The row of the name, or the only one that begins so; NULL for none. */
 const RelayCommand *command_find(Str name);
+/* Whether there is the command; false after E0405. */
+bool command_known(RelaySession *s, const CellItem *item);
 /* The page of a diagnostic. */
 void page_display(RelaySession *s, DiagCode code);
 /* The first word of the arguments; what is left stays in the call. */

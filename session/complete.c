@@ -704,12 +704,15 @@ static bool offer_by_row(Completer *c, const RelayCommand *row, const RowPlace *
             offer_argument_word(c, row, word);
         after |= is_expression(word);
         p += n;
+        for (; *p == ']'; p++)
+            base = 0;
         bool other = *p == '|' || (*p == ' ' && p[1] == '|');
+        after &= !other || base > 0; /* `types [EXPR] | pass PASS`: from the beginning */
         last = n ? at : last;
         at = other ? base : at + (n && !option && *p == ' ');
         last = other ? last : at;
-        for (; *p && strchr(" |[]();,", *p); p++)
-            base = *p == '[' ? at : *p == ']' ? 0 : base;
+        for (; *p && strchr(" |[();,", *p); p++)
+            base = *p == '[' ? at : base;
         while ((unsigned char)*p >= 0x80)
             p++;
     }

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "ir/print.h"
 #include "parser/lexer.h"
+#include "session/help.h"
 #include "session/op_doc.h"
 #include "stdlib/stdlib.h"
 
@@ -519,6 +520,36 @@ static bool describe_mention(RelayDocument *d, Buf *b, const Mention *m)
     return true;
 }
 
+typedef struct TokenAt {
+    size_t offset;
+    LexedToken token;
+    bool found;
+} TokenAt;
+
+static void find_token(void *data, const LexedToken *t)
+{
+    TokenAt *at = data;
+    if (t->from <= at->offset && at->offset < t->to && strcmp(t->kind, "comment") != 0) {
+        at->token = *t;
+        at->found = true;
+    }
+}
+
+/* A command by its name, or a word of the language. */
+static bool describe_help(RelayDocument *d, Buf *b, size_t offset, RelayRange *range)
+{
+    const char *text = buf_text(&d->text);
+    TokenAt at = {.offset = offset};
+    lex_each(text, d->text.n, find_token, &at);
+    if (!at.found)
+        return false;
+    *range = (RelayRange){at.token.from, at.token.to};
+    bool command = text[range->from] == ':';
+    Str word = {text + range->from + command, range->to - range->from - command};
+    int width = session_width(d->s);
+    return word.len && (command ? help_command(b, word, width) : help_word(b, word, width));
+}
+
 static void emit_inspected(const InspectCall *call, const Buf *b, const Op *op)
 {
     Buf page = {0};
@@ -548,6 +579,8 @@ static void inspect(void *data)
     } else if (describe_seen(&b, &d->trail, text, d->source, call->offset, AROUND_ALL, &at)) {
         call->found = true;
         *call->range = (RelayRange){at.from, at.to};
+    } else {
+        call->found = describe_help(d, &b, call->offset, call->range);
     }
     if (call->found)
         emit_inspected(call, &b, m && m->kind == MENTION_OP ? m->target : NULL);

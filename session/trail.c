@@ -1,3 +1,4 @@
+#include "session/commands.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
@@ -64,9 +65,11 @@ void trail_check(Trail *t, const CellItem *item)
     trail_define(t, item);
 }
 
-/* The argument of a command is an expression too, behind one word at most that says what of it; what is none is no mistake. */
+/* A command is one that there is. Its argument is an expression too, behind one word at most that says what of it; what is none is no mistake. */
 static void read_command(Trail *t, const CellItem *item, const ParseEnv *env)
 {
+    if (!command_known(t->s, item))
+        return;
     Span args = item->args;
     const Source *source = sources_get(&t->s->cx.sources, args.source);
     DiagsMark before = diags_mark(t->s->cx.diags);

@@ -51,6 +51,21 @@ def hover(server):
     assert at("// the area", 0, 4) is None
 
 
+def commands(server):
+    """A script's commands are known, and what is none is a mistake."""
+    d = Document(server, "let %x = 1;\n:schedule %x\n:tpye %x // if\ndef @f(%n: int32) { %n }\n", "file:///tmp/commands.rly")
+    found = d.diagnostics()
+    assert [(x["code"], d.slice(x["range"])) for x in found] == [("E0405", ":tpye")], found
+
+    def at(*place):
+        answer = d.ask("hover", d.place(*place))
+        return answer and answer["contents"]["value"]
+
+    assert "split LOOP N  " in at(":schedule", 0, 4)
+    assert at("// if", 0, 4) is None
+    assert "Defines a function that may call itself" in at("def", 0, 1)
+
+
 def names(server):
     d = Document(server, MODULE, "file:///tmp/names.rly")
 
@@ -267,7 +282,7 @@ def scripts(server):
 def main():
     server = Server()
     assert server.capabilities["positionEncoding"] == "utf-16"
-    for test in (symbols, hover, names, rename, completion, hints, tokens, formatting, actions,
+    for test in (symbols, hover, commands, names, rename, completion, hints, tokens, formatting, actions,
                  lenses, lens_runs, imports, scripts):
         test(server)
         print(test.__name__, "ok")

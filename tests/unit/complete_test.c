@@ -116,6 +116,9 @@ int main(void)
     CHECK(first(s, ":train steps=3 %l^", "%list"));
     CHECK(!first(s, ":bench add(1f, se^", "seconds="));
     CHECK_TEXT(offers(s, ":set exact ^"), "on off");
+    CHECK(first(s, ":explain pass Fus^", "FuseOps"));
+    CHECK_TEXT(offers(s, ":explain pa^"), "pass");
+    CHECK_TEXT(offers(s, ":break na^"), "nan");
     CHECK_TEXT(offers(s, ":set ^"), "opt exact tf32 cache");
     CHECK_TEXT(offers(s, ":explain E020^"), "E0201 E0202 E0203 E0204");
     CHECK(first(s, ":pass FoldConstant,Fuse^", "FuseOps"));
