@@ -482,8 +482,25 @@ static void why_through(WhyView *v, const WhySource *s)
     buf_str(&v->json, "]}");
 }
 
+/* Two literals of one line are told of once: the last of the n parts of a line, which begin at `starts`, is cut off where one before it is
+ * the same. */
+static bool why_repeats(WhyView *v, const size_t *starts, size_t n)
+{
+    static const char between[] = ", and ";
+    const char *text = buf_text(&v->text), *last = text + starts[n - 1];
+    size_t len = v->text.n - starts[n - 1];
+    for (size_t i = 0; i + 1 < n; i++)
+        if (starts[i + 1] - starts[i] == len + strlen(between) &&
+            memcmp(text + starts[i], last, len) == 0) {
+            buf_cut(&v->text, starts[n - 1] - strlen(between));
+            return true;
+        }
+    return false;
+}
+
 static void why_line(WhyView *v, Part part, const char *what)
 {
+    size_t starts[SOURCES_MOST], kept = 0;
     WhySource sources[SOURCES_MOST];
     size_t n = why_part(&v->why, v->e, part, sources, SOURCES_MOST);
     buf_printf(&v->text, "  %s: ", what);
@@ -497,9 +514,12 @@ static void why_line(WhyView *v, Part part, const char *what)
         buf_json_field(&v->json, "says", sources[i].text, strlen(sources[i].text));
         buf_str(&v->json, ", \"at\": ");
         put_span(&v->json, v->s, sources[i].span);
-        buf_printf(&v->text, "%s%s", i ? ", and " : "", sources[i].text);
+        buf_str(&v->text, i ? ", and " : "");
+        starts[kept++] = v->text.n;
+        buf_str(&v->text, sources[i].text);
         why_print_place(&v->text, &v->s->cx, sources[i].span, v->e->span);
         why_through(v, &sources[i]);
+        kept -= why_repeats(v, starts, kept);
         why_label(v, sources[i].span, what);
     }
     buf_str(&v->text, n ? "\n" : "nothing in the text says so\n");

@@ -1,5 +1,6 @@
 /* `:schedule`: the loops that code is made of, what they cost by count and by the clock, and what this machine could do at best. */
 #include "sched/hand.h"
+#include "session/views/bench.h"
 #include "session/views/cost.h"
 
 #include "base/memory.h"
@@ -85,7 +86,8 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
         if (shows && report.kernels.n)
             show_costs(s, &report, &nests, call ? &measured : NULL);
         else if (shows)
-            emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s", NO_LOOPS);
+            emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s",
+                        runnable_is_constant(&code) ? TIME_KNOWN : NO_LOOPS);
         engine_release(s, &code);
     } else {
         say_why(c, steps, &why);
