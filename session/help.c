@@ -228,7 +228,7 @@ static bool is_command(Str name)
 /* A code of a message, a sign of the language, what has a name, those whose names begin so. */
 static bool say(RelaySession *s, Str name)
 {
-    Buf b = {0};
+    Buf b = {0}, group = {0};
     DiagCode code = diag_find(name.ptr);
     bool coded = code != DIAG_CODES;
     if (coded)
@@ -240,9 +240,12 @@ static bool say(RelaySession *s, Str name)
         buf_str(&b, b.n ? "\n\n" : "");
         found = help_command(&b, name, session_width(s));
     }
-    found = found || help_group(s, &b, name);
+    found |= help_group(s, &group, name);
+    if (group.n)
+        buf_printf(&b, "%s%s", b.n ? "\n\n" : "", buf_text(&group));
     if (b.n)
         emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
+    buf_deinit(&group);
     buf_deinit(&b);
     return found;
 }
