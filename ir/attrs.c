@@ -365,11 +365,24 @@ static bool report_choice(Ctx *cx, const Owner *owner, const OpAttr *schema, con
     return false;
 }
 
-static bool report_dtype(Ctx *cx, const Attr *written)
+/* Under the name that it is printed by, so that one type is one value: `int` is `int32`. */
+static void name_dtype(Arena *arena, DType t, AttrValue *v)
+{
+    Buf b = {0};
+    if (!dtype_is_void(t))
+        dtype_print(&b, t);
+    if (!str_is(v->s, buf_text(&b)))
+        v->s = (Str){arena_copy_text(arena, buf_text(&b), b.n), b.n};
+    buf_deinit(&b);
+}
+
+static bool take_dtype(Ctx *cx, Arena *arena, const Attr *written, AttrValue *v)
 {
     DType t;
-    if (dtype_parse(written->value.s, &t))
+    if (dtype_parse(v->s, &t)) {
+        name_dtype(arena, t, v);
         return true;
+    }
     const char *names[DTYPE_IDS];
     for (int i = 0; i < DTYPE_IDS; i++)
         names[i] = dtype_row((DTypeId)i)->name;
@@ -395,7 +408,7 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
             !is_one_of(schema->one_of, &out->value))
             return report_choice(cx, owner, schema, given);
         return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE ||
-               report_dtype(cx, given);
+               take_dtype(cx, arena, given, &out->value);
     }
     out->value = schema->otherwise;
     if (!schema->required || is_later(owner, schema->name))
