@@ -227,8 +227,10 @@ bool rel_is_scalar(Rel *r, uint32_t i, const Type *t)
 {
     if (t->n == 0)
         return true;
-    rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a scalar `%s`, but this is `%s`", r->op->name,
-              arg_name(r, i), type_str(r->cx, t));
+    Diag *d = rel_error(r, E0202_SHAPE, (int)i, "`%s` takes a scalar `%s`, but this is `%s`",
+                        r->op->name, arg_name(r, i), type_str(r->cx, t));
+    diag_help(d,
+              "pick an element of it: `take(…, 0)`; or drop the axes of one element: `squeeze(…)`");
     return false;
 }
 
