@@ -274,6 +274,8 @@ static void look(void *data, NestNode *node)
     seen->vectors += node->kind == NEST_LOOP && node->way == NEST_VECTOR;
 }
 
+static bool in_order; /* Sums are taken in the order of the elements. */
+
 static bool check(const TeProgram *p, Seen *seen, bool tf32)
 {
     GpuMachine machine = {.threads = 64,
@@ -284,7 +286,7 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
                                             : 1,
                           .groups = groups,
                           .boxes = boxes,
-                          .reorders = true,
+                          .reorders = !in_order,
                           .tf32 = tf32};
     const char *why;
     char *inputs[4] = {NULL};
@@ -389,6 +391,21 @@ static void test_tiles(void)
     CHECK(all.tiles > 0 && all.copies > 6 && all.turned > 0);
 }
 
+/* Factors that become shorter are none that tensor cores have as they are, and sums that have an order are no product of tiles. */
+static void test_other_products(void)
+{
+    static const DType f64 = {DTYPE_CODE_FLOAT, 64, 1};
+    factors[0] = factors[1] = f64;
+    sums = f32;
+    most = 70;
+    Seen seen = test_as(product, 1, false);
+    CHECK(seen.kernels > 0 && seen.tiles == 0);
+    in_order = true;
+    seen = test(product, 2);
+    CHECK(seen.kernels >= 2 && seen.barriers == 0);
+    in_order = false;
+}
+
 /* Whole tiles straight from shared memory. */
 static void test_groups(void)
 {
@@ -452,6 +469,7 @@ int main(void)
         }
         deep = false;
     }
+    test_other_products();
     test_groups();
     test_boxes();
     ctx_deinit(&cx);
