@@ -521,6 +521,7 @@ const Op shape_ops[] = {
      OP_REL(rel_expand_dims),
      .compute = compute_reshape,
      .grad = "if (%num_newaxis == 1) { squeeze(%g, axis=[%axis]) } "
+             "else if (%num_newaxis == 2) { squeeze(squeeze(%g, axis=[%axis]), axis=[%axis]) } "
              "else { reshape_like(%g, %data) }"},
     {.name = "squeeze",
      .doc = "The tensor without axes that have one element.",
