@@ -440,6 +440,27 @@ static bool is_power_of_two(const Lanes *l, Ssa y, int64_t *out)
     return constant_int(l, y, out) && *out > 0 && (*out & (*out - 1)) == 0;
 }
 
+/* Whether a loop divides so: there is no instruction that divides integers of several lanes, and what is known is multiplied by. */
+static bool divides_as_reals(const Lanes *l, DType t, Ssa d)
+{
+    int64_t known;
+    return l->n > 1 && !l->g->device && t.bits >= 8 && t.bits <= 32 && !constant_int(l, d, &known);
+}
+
+/* Towards zero. From x / d to the next integer is at least a part in x, which rounding to more bits than x has does not bridge. */
+static Ssa int_quotient(const Lanes *l, DType t, Ssa x, Ssa d)
+{
+    LLVMBuilderRef b = l->g->b;
+    bool is_signed = dtype_is_signed(t);
+    if (!divides_as_reals(l, t, d))
+        return is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
+    LLVMTypeRef real = lanes_type(l, t.bits <= 16 ? l->g->f32 : l->g->f64), own = LLVMTypeOf(x);
+    x = is_signed ? LLVMBuildSIToFP(b, x, real, "") : LLVMBuildUIToFP(b, x, real, "");
+    d = is_signed ? LLVMBuildSIToFP(b, d, real, "") : LLVMBuildUIToFP(b, d, real, "");
+    Ssa q = LLVMBuildFDiv(b, x, d, "");
+    return is_signed ? LLVMBuildFPToSI(b, q, own, "") : LLVMBuildFPToUI(b, q, own, "");
+}
+
 static Ssa int_divide(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
     LLVMBuilderRef b = l->g->b;
@@ -450,9 +471,12 @@ static Ssa int_divide(const Lanes *l, int op, DType t, Ssa x, Ssa y)
         return rest ? LLVMBuildAnd(b, x, same_int(l, t, known - 1), "")
                     : LLVMBuildAShr(b, x, same_int(l, t, __builtin_ctzll((uint64_t)known)), "");
     Ssa minus_one, d = safe_divisor(l, t, y, &minus_one), q = NULL, r = NULL;
-    if (!rest || floors)
-        q = is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
-    if (rest || floors)
+    bool reals = divides_as_reals(l, t, d);
+    if (!rest || floors || reals)
+        q = int_quotient(l, t, x, d);
+    if (reals)
+        r = LLVMBuildSub(b, x, LLVMBuildMul(b, q, d, ""), "");
+    else if (rest || floors)
         r = is_signed ? LLVMBuildSRem(b, x, d, "") : LLVMBuildURem(b, x, d, "");
     if (floors) {
         Ssa uneven = LLVMBuildICmp(b, LLVMIntNE, r, same_int(l, t, 0), "");

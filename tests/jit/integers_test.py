@@ -1,7 +1,8 @@
 """Products and convolutions of small integers, of odd shapes and with least and greatest numbers among them: compiled code gives what
-the evaluator gives, whether weights are known when code is made or not."""
+the evaluator gives, whether weights are known when code is made or not. Quotients are what Python says."""
 
 import json
+import math
 import os
 import random
 import struct
@@ -11,20 +12,23 @@ import unittest
 import zipfile
 
 RELAY = os.environ.get("RELAY", "build/release/relay")
-TYPES = {"int8": ("|i1", "b", -128, 127), "uint8": ("|u1", "B", 0, 255), "int16": ("<i2", "h", -32768, 32767)}
+TYPES = {"int8": ("|i1", "b", -128, 127), "uint8": ("|u1", "B", 0, 255), "int16": ("<i2", "h", -32768, 32767),
+         "uint16": ("<u2", "H", 0, 65535), "int32": ("<i4", "i", -2**31, 2**31 - 1), "uint32": ("<u4", "I", 0, 2**32 - 1),
+         "int64": ("<i8", "q", -2**63, 2**63 - 1)}
 
 
 def npy(dice, dtype, shape):
-    """The bytes of a NumPy file."""
-    descr, code, least, most = TYPES[dtype]
-    size = 1
-    for extent in shape:
-        size *= extent
+    """The bytes of a NumPy file of numbers of the dice."""
+    _, _, least, most = TYPES[dtype]
     extreme = dice.random() < 0.3
-    values = [dice.choice([least, most]) if extreme else dice.randint(least, most) for _ in range(size)]
+    return npy_of(dtype, shape, [dice.choice([least, most]) if extreme else dice.randint(least, most) for _ in range(math.prod(shape))])
+
+
+def npy_of(dtype, shape, values):
+    descr, code, _, _ = TYPES[dtype]
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
     head += " " * (63 - (10 + len(head)) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{size}{code}", *values)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}{code}", *values)
 
 
 def dense(dice):
@@ -118,6 +122,34 @@ class Integers(unittest.TestCase):
     def test_depthwise(self):
         for seed in range(1, 81, 2):
             self.check(depthwise, seed)
+
+    def test_quotients(self):
+        """Of least, greatest and neighbouring numbers, where a quotient that is rounded might be the next integer."""
+        def toward_zero(x, y):
+            return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        dice = random.Random(1)
+        for dtype, (_, _, least, most) in TYPES.items():
+            edges = {v for e in (least, most, 0, 255, 2**15, 2**16, 2**24, most // 2, most // 3) for v in range(e - 3, e + 4)}
+            some = sorted(v for v in edges if least <= v <= most) + [dice.randint(least, most) for _ in range(30)]
+            pairs = [(x, y) for x in some for y in some if y]
+            pairs += [(min(most, q * y + more), y) for y in some if y > 0 for q in (1, 2, most // y) for more in (-1, 0) if q * y + more >= least]
+            wanted = [[toward_zero(x, y) for x, y in pairs], [x // y for x, y in pairs],
+                      [x - toward_zero(x, y) * y for x, y in pairs], [x % y for x, y in pairs]]
+            wrapped = [[(v - least) % (most - least + 1) + least for v in values] for values in wanted]
+            with tempfile.TemporaryDirectory() as room:
+                program, args, of = os.path.join(room, "p.rly"), [], f"Tensor[({len(pairs)}), {dtype}]"
+                with open(program, "w") as file:
+                    file.write(f'#[version = "0.0.5"]\ndef @main(%x: {of}, %y: {of}) '
+                               "{ (divide(%x, %y), floor_divide(%x, %y), mod(%x, %y), floor_mod(%x, %y)) }\n")
+                for i, name in enumerate("xy"):
+                    args += ["--arg", f"{name}={os.path.join(room, name)}.npy"]
+                    with open(os.path.join(room, name + ".npy"), "wb") as file:
+                        file.write(npy_of(dtype, (len(pairs),), [pair[i] for pair in pairs]))
+                for engine in ("interp", "jit"):
+                    got = [part["data"] for part in self.answer(program, engine, *args)["tuple"]]
+                    for name, a, b in zip(("divide", "floor_divide", "mod", "floor_mod"), got, wrapped):
+                        wrong = [(pair, x, y) for pair, x, y in zip(pairs, a, b) if x != y]
+                        self.assertFalse(wrong[:3], f"{engine} {name} of {dtype}: of what, found, wanted")
 
 
 if __name__ == "__main__":
