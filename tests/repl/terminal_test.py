@@ -558,8 +558,8 @@ def test_rows_fit(open):
     """A row of a table goes on below its second column; a line that begins further in has none."""
     t = open(columns=72, rows=150)
     t.enter(":help")
-    t.expect("leaves.", "relay>")
-    t.expect_text("  :help [NAME]                    What can be typed here; what an\n" + 34 * " " + "operator, a")
+    t.expect("one. Ctrl-R searches the history, Ctrl-C interrupts, Ctrl-D leaves.", "relay>")
+    t.expect_text("  :explain   What a message means, how a type was found, what a pass\n             decided.\n")
     name = "%" + 35 * "a"
     t.enter(":show text fn (%s: int32) { add(%s, %s) }" % (name, name, name))
     t.expect_text("\n  add(%s,\n      %s)\n" % (name, name))
