@@ -169,9 +169,13 @@ bool instance_may_lend_result(Gen *g, Instance *in, uint64_t staying)
 
 /* ---- calls that never lead back ------------------------------------------------------------------------------------ */
 
+/* Nodes that are looked at for a call; where they do not suffice, it is taken to lead back. */
+#define REACH_MOST 4096
+
 typedef struct Reach {
     Gen *g;
     const Name *from;
+    size_t nodes; /* looked at so far */
     PtrMap seen; /* Name, as entries */
     Vec(const Name *) todo;
     bool leads; /* back, or nobody knows where */
@@ -182,7 +186,7 @@ static WalkNext note_reached(void *data, const Expr *e)
     Reach *r = data;
     const Call *call = expr_as_call(e);
     const GlobalVar *global = expr_as_global(e);
-    r->leads |= call && expr_as_var(call->callee) != NULL;
+    r->leads |= ++r->nodes > REACH_MOST || (call && expr_as_var(call->callee));
     if (global && !ptrmap_has(&r->seen, global->name)) {
         ptrmap_put(&r->seen, global->name, r);
         vec_push(&r->todo, r->g->arena, global->name);
