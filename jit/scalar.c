@@ -448,11 +448,11 @@ static bool divides_as_reals(const Lanes *l, DType t, Ssa d)
 }
 
 /* Towards zero. From x / d to the next integer is at least a part in x, which rounding to more bits than x has does not bridge. */
-static Ssa int_quotient(const Lanes *l, DType t, Ssa x, Ssa d)
+static Ssa int_quotient(const Lanes *l, DType t, Ssa x, Ssa d, bool reals)
 {
     LLVMBuilderRef b = l->g->b;
     bool is_signed = dtype_is_signed(t);
-    if (!divides_as_reals(l, t, d))
+    if (!reals)
         return is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
     LLVMTypeRef real = lanes_type(l, t.bits <= 16 ? l->g->f32 : l->g->f64), own = LLVMTypeOf(x);
     x = is_signed ? LLVMBuildSIToFP(b, x, real, "") : LLVMBuildUIToFP(b, x, real, "");
@@ -473,7 +473,7 @@ static Ssa int_divide(const Lanes *l, int op, DType t, Ssa x, Ssa y)
     Ssa minus_one, d = safe_divisor(l, t, y, &minus_one), q = NULL, r = NULL;
     bool reals = divides_as_reals(l, t, d);
     if (!rest || floors || reals)
-        q = int_quotient(l, t, x, d);
+        q = int_quotient(l, t, x, d, reals);
     if (reals)
         r = LLVMBuildSub(b, x, LLVMBuildMul(b, q, d, ""), "");
     else if (rest || floors)
