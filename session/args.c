@@ -131,7 +131,7 @@ typedef struct Filling {
     DimValues symbols;
 } Filling;
 
-static int param_index(const Function *fn, const char *name, size_t len)
+int param_index(const Function *fn, const char *name, size_t len)
 {
     for (uint32_t i = 0; i < fn->params.n; i++)
         if (fn->params.at[i]->name->len == len && !memcmp(fn->params.at[i]->name->text, name, len))

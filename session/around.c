@@ -191,6 +191,30 @@ static bool read_brackets(Brackets *b, const char *text, size_t len)
     return even;
 }
 
+typedef struct TokenAt {
+    size_t cursor;
+    bool named, found;
+    LexedToken *token;
+} TokenAt;
+
+static void find_token(void *data, const LexedToken *t)
+{
+    TokenAt *at = data;
+    bool ends = at->named && at->cursor == t->to;
+    bool fits = strcmp(t->kind, "comment") && !(at->named && !strcmp(t->kind, "punctuation"));
+    if (fits && t->from <= at->cursor && (ends || at->cursor < t->to)) {
+        *at->token = *t;
+        at->found = true;
+    }
+}
+
+bool lexed_at(const char *text, size_t len, size_t cursor, bool named, LexedToken *token)
+{
+    TokenAt at = {cursor, named, false, token};
+    lex_each(text, len, find_token, &at);
+    return at.found;
+}
+
 bool callee_before(const char *text, size_t cursor, LexedToken *callee)
 {
     Brackets b = {0};

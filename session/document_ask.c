@@ -520,30 +520,14 @@ static bool describe_mention(RelayDocument *d, Buf *b, const Mention *m)
     return true;
 }
 
-typedef struct TokenAt {
-    size_t offset;
-    LexedToken token;
-    bool found;
-} TokenAt;
-
-static void find_token(void *data, const LexedToken *t)
-{
-    TokenAt *at = data;
-    if (t->from <= at->offset && at->offset < t->to && strcmp(t->kind, "comment") != 0) {
-        at->token = *t;
-        at->found = true;
-    }
-}
-
 /* A command by its name, or a word of the language. */
 static bool describe_help(RelayDocument *d, Buf *b, size_t offset, RelayRange *range)
 {
     const char *text = buf_text(&d->text);
-    TokenAt at = {.offset = offset};
-    lex_each(text, d->text.n, find_token, &at);
-    if (!at.found)
+    LexedToken at;
+    if (!lexed_at(text, d->text.n, offset, false, &at))
         return false;
-    *range = (RelayRange){at.token.from, at.token.to};
+    *range = (RelayRange){at.from, at.to};
     bool command = text[range->from] == ':';
     Str word = {text + range->from + command, range->to - range->from - command};
     int width = session_width(d->s);

@@ -8,23 +8,6 @@
 
 #include <string.h>
 
-typedef struct At {
-    size_t cursor;
-    LexedToken token;
-    bool found;
-} At;
-
-/* The token around the cursor, or the one that ends there. */
-static void find_token(void *data, const LexedToken *t)
-{
-    At *at = data;
-    bool name = strcmp(t->kind, "punctuation") && strcmp(t->kind, "comment");
-    if (name && t->from <= at->cursor && at->cursor <= t->to) {
-        at->token = *t;
-        at->found = true;
-    }
-}
-
 /* The operator's name with all its dots. */
 static Str dotted(const char *text, size_t len, LexedToken t)
 {
@@ -153,24 +136,24 @@ static void inspect(void *data)
     size_t len = call->len, cursor = call->cursor;
     int detail = call->detail;
     session_load_prelude(s);
-    At at = {.cursor = cursor};
-    lex_each(text, len, find_token, &at);
+    LexedToken at = {0}, callee;
+    bool stands = lexed_at(text, len, cursor, true, &at);
     Buf b = {0};
-    bool found = at.found && describe(s, &b, text, len, at.token, detail);
-    bool around = found && text[at.token.from] != ':' &&
-                  describe_around(s, &b, text, len, cursor, AROUND_CALLEE);
-    const Op *op = found && detail && !around ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
+    bool found = stands && describe(s, &b, text, len, at, detail);
+    bool around =
+        found && text[at.from] != ':' && describe_around(s, &b, text, len, cursor, AROUND_CALLEE);
+    const Op *op = found && detail && !around ? op_find(&s->cx, dotted(text, len, at)) : NULL;
     if (!found)
         found = describe_around(s, &b, text, len, cursor, AROUND_ALL);
     /* A variable that is not known is not what is called. */
-    bool named = at.found && strchr("%@", text[at.token.from]);
-    if (!found && !named && callee_before(text, cursor, &at.token) &&
-        describe(s, &b, text, len, at.token, detail)) {
+    bool named = stands && strchr("%@", text[at.from]);
+    if (!found && !named && callee_before(text, cursor, &callee) &&
+        describe(s, &b, text, len, callee, detail)) {
         found = true;
-        op = detail ? op_find(&s->cx, dotted(text, len, at.token)) : NULL;
+        op = detail ? op_find(&s->cx, dotted(text, len, callee)) : NULL;
     }
-    Str word = {text + at.token.from, at.token.to - at.token.from};
-    found = found || (at.found && help_word(&b, word, session_width(s)));
+    Str word = {text + at.from, at.to - at.from};
+    found = found || (stands && help_word(&b, word, session_width(s)));
     if (found)
         emit_inspected(s, &b, op, call->sink);
     buf_deinit(&b);

@@ -460,6 +460,8 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
 /* The same in items that were read; where that expression lies goes to `at`. */
 bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, size_t cursor,
                    AroundWhat what, Span *at);
+/* The token around the cursor, no comment; of names and numbers also the one that ends there, where no other begins, and no punctuation. */
+bool lexed_at(const char *text, size_t len, size_t cursor, bool named, LexedToken *token);
 /* What the call calls in whose parentheses the cursor stands; false when it stands in none. */
 bool callee_before(const char *text, size_t cursor, LexedToken *callee);
 /* Appends what closes the brackets that are open in the text; `filler` stands where that wants an expression. */
@@ -505,6 +507,8 @@ Expr *rename_global(Ctx *cx, Module *m, Expr *e, const Name *from, const Name *t
 
 /* ---- args.c ---------------------------------------------------------------------------------------------------------------- */
 
+/* The index of the parameter of that name; -1: there is none. */
+int param_index(const Function *fn, const char *name, size_t len);
 /* The arrays of `--params` that are named as parameters, as arguments; `args` has room for all, and keeps the others. False after a
  * diagnostic. */
 bool request_arrays(RelaySession *s, const RelayRequest *r, const Function *fn, Value *args);

@@ -274,10 +274,7 @@ static bool names_are_params(Decoder *de, json_t *root, const Function *fn)
     json_t *value;
     json_object_foreach(root, name, value)
     {
-        uint32_t i = 0;
-        while (i < fn->params.n && strcmp(fn->params.at[i]->name->text, name) != 0)
-            i++;
-        if (i < fn->params.n)
+        if (param_index(fn, name, strlen(name)) >= 0)
             continue;
         diag_error(de->s->cx.diags, E0305_ARGUMENTS, (Span){0},
                    "`%s` names `%s`, which is no parameter of the function", de->path, name);

@@ -60,6 +60,9 @@ int main(void)
     CHECK_TEXT(at(s, &a, "let %z = sum(%^q);"), "");
     CHECK_TEXT(at(s, &a, "let %y = 1;\n%y ^+ 1; let %b ="), "%y + 1: int32");
     CHECK_TEXT(at(s, &a, "%^y"), "");
+    /* A word of the language, also where what is called is not known. */
+    CHECK(strstr(at(s, &a, "le^t %b ="), "let %x = "));
+    CHECK(strstr(at(s, &a, "nobody(le^t"), "let %x = "));
     relay_session_free(s);
     return check_done();
 }
