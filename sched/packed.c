@@ -110,6 +110,10 @@ static void lay_out_rows(Packed *d, int64_t pitch)
         copy_rows(d, &(Piece){.from = {.c = whole}, .size = 1});
 }
 
+/* Rows so many elements apart, or a multiple, have the same few sets of the first cache. Nearer ones had better not be copied: what one
+ * thread copies the others have to fetch. */
+#define PITCH_CROWDED 512
+
 /* The first operand; a copy with rows further apart where its own would drive each other out of the cache. */
 static void spread_rows(Packed *d)
 {
@@ -123,7 +127,7 @@ static void spread_rows(Packed *d)
         lay_out_rows(d, spread_pitch(d->turns));
         return;
     }
-    if (d->plain || q->batch.extent > 1 || q->k.a != 1 || spread_pitch(q->m.a) == q->m.a ||
+    if (d->plain || q->batch.extent > 1 || q->k.a != 1 || q->m.a % PITCH_CROWDED != 0 ||
         q->m.extent < 8 || d->blocks < 8)
         return;
     lay_out_rows(d, spread_pitch(q->k.extent));
