@@ -349,18 +349,36 @@ Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
     return r;
 }
 
-Ssa unless_far(const Lanes *l, DType t, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n)
+/* What is computed where some lane is far off: between far_begin and far_end code is made for that case alone. */
+typedef struct Far {
+    LLVMBasicBlockRef go, from[2];
+    Ssa values[2];
+} Far;
+
+static Far far_begin(const Lanes *l, Ssa far, Ssa near)
 {
     Gen *g = l->g;
     Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
-    LLVMBasicBlockRef call = gen_block(g, fn, "far"), go = gen_block(g, fn, "go");
-    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(g->b)};
-    gen_branch(g, lanes_any(l, far), call, go, false);
-    LLVMPositionBuilderAtEnd(g->b, call);
-    Ssa values[2] = {near, lanes_library(l, name, t, args, n)};
-    from[1] = LLVMGetInsertBlock(g->b);
-    LLVMBuildBr(g->b, go);
-    return gen_either(g, go, values, from);
+    LLVMBasicBlockRef apart = gen_block(g, fn, "far");
+    Far f = {.go = gen_block(g, fn, "go"), .from = {LLVMGetInsertBlock(g->b)}, .values = {near}};
+    gen_branch(g, lanes_any(l, far), apart, f.go, false);
+    LLVMPositionBuilderAtEnd(g->b, apart);
+    return f;
+}
+
+static Ssa far_end(const Lanes *l, Far *f, Ssa v)
+{
+    Gen *g = l->g;
+    f->values[1] = v;
+    f->from[1] = LLVMGetInsertBlock(g->b);
+    LLVMBuildBr(g->b, f->go);
+    return gen_either(g, f->go, f->values, f->from);
+}
+
+Ssa unless_far(const Lanes *l, DType t, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n)
+{
+    Far f = far_begin(l, far, near);
+    return far_end(l, &f, lanes_library(l, name, t, args, n));
 }
 
 /* Quadrants that are taken off exactly enough: beyond them the rest of the angle is lost. */
@@ -410,7 +428,7 @@ static void reduce_far(const Lanes *l, Ssa x, Ssa *n, Ssa *r)
 }
 
 /* x = n pi / 2 + r; by the quadrant n, plus `turn`, sin r or cos r with a sign. Tangents are both. */
-static Ssa math_circular(const Lanes *l, int op, Ssa x)
+static Ssa wide_circular(const Lanes *l, int op, Ssa x)
 {
     static const double s[] = {1, -1 / 6.0, 1 / 120.0, -1 / 5040.0, 1 / 362880.0, -1 / 39916800.0};
     static const double c[] = {1,           -1 / 2.0,       1 / 24.0,       -1 / 720.0,
@@ -459,6 +477,67 @@ static Ssa math_circular(const Lanes *l, int op, Ssa x)
 }
 
 /* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
+/* Angles up to which half turns are taken off in floats. */
+#define TURNS_MOST 1e5
+
+/* sin and cos: x = n pi + r, with n a half more than a whole number for cos; sin r with the sign of n's last bit. Half a turn is three
+ * floats: n times the first leaves a float exactly, as it is added before it is rounded. At most 1.9 units in the last place. */
+static Ssa math_wave(const Lanes *l, int op, Ssa x)
+{
+    static const double turn[] = {-3.1415927410125732, 8.742277657347586e-8,
+                                  3.4302490200117637e-15};
+    static const double c[] = {-0.166666595446, 0.00833306608293, -0.000198095901173,
+                               2.60575073013e-06};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    Ssa half = number(l, op == TE_COS ? 0.5 : 0);
+    Ssa n = fused(l, x, number(l, 0.31830988618379067), LLVMBuildFNeg(b, half, ""));
+    n = gen_intrinsic(l->g, "llvm.rint", t, &n, 1);
+    /* 1.5 * 2^23 puts a whole number at the end of the float. */
+    Ssa sign = as_int(l, LLVMBuildFAdd(b, n, number(l, 12582912), ""));
+    Ssa r = x;
+    n = LLVMBuildFAdd(b, n, half, "");
+    for (int i = 0; i < COUNT(turn); i++)
+        r = fused(l, n, number(l, turn[i]), r);
+    if (op == TE_COS)
+        sign = LLVMBuildAdd(b, sign, integer(l, 1), "");
+    Ssa square = LLVMBuildFMul(b, r, r, "");
+    Ssa v = fused(l, LLVMBuildFMul(b, polynomial(l, square, c, COUNT(c)), square, ""), r, r);
+    sign = LLVMBuildShl(b, sign, integer(l, 31), "");
+    v = as_float(l, LLVMBuildXor(b, as_int(l, v), sign, ""));
+    if (op == TE_SIN) /* a zero keeps its sign */
+        v = when(l, LLVMRealOEQ, x, 0, x, v);
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);
+    Far f = far_begin(l, LLVMBuildFCmp(b, LLVMRealUGT, size, number(l, TURNS_MOST), ""), v);
+    return far_end(l, &f, wide_circular(l, op, x));
+}
+
+static Ssa math_circular(const Lanes *l, int op, Ssa x)
+{
+    bool exact_steps = gen_has(l->g, "fma") && !l->g->device;
+    return exact_steps && op != TE_TAN ? math_wave(l, op, x) : wide_circular(l, op, x);
+}
+
+/* The angle of a number up to 1, and of greater ones what that of their inverse leaves of 90 degrees. */
+static Ssa math_atan(const Lanes *l, Ssa x)
+{
+    static const double c[] = {-0.333331527358,  0.199937728292,  -0.142110552704,
+                               0.106660045179,   -0.075522140476, 0.0432118581925,
+                               -0.0163679264843, 0.00292069187089};
+    if (!is_inline(l))
+        return NULL;
+    LLVMBuilderRef b = l->g->b;
+    Ssa a = gen_intrinsic(l->g, "llvm.fabs", LLVMTypeOf(x), &x, 1);
+    Ssa far = LLVMBuildFCmp(b, LLVMRealOGT, a, number(l, 1), "");
+    Ssa inverse = LLVMBuildFDiv(b, number(l, -1), a, "");
+    Ssa t = LLVMBuildSelect(b, far, inverse, a, ""), square = LLVMBuildFMul(b, t, t, "");
+    Ssa p = LLVMBuildFMul(b, polynomial(l, square, c, COUNT(c)), square, "");
+    Ssa v = fused(l, p, t, t);
+    Ssa rest = LLVMBuildFAdd(b, v, number(l, -4.371138828673793e-08), "");
+    rest = LLVMBuildFAdd(b, rest, number(l, 1.5707963705062866), "");
+    return with_sign(l, LLVMBuildSelect(b, far, rest, v, ""), x);
+}
+
 static Ssa wide_log2(const Lanes *l, Ssa w)
 {
     static const double c[] = {2.8853900817779268,  0.96179669392597561, 0.57707801635558531,
@@ -540,26 +619,6 @@ Ssa with_sign(const Lanes *l, Ssa v, Ssa x)
     return gen_intrinsic(l->g, "llvm.copysign", LLVMTypeOf(v), parts, 2);
 }
 
-/* Of a number that is not below 0: an angle of 0, 45 or 90 degrees and that of what is left, which is small. */
-static Ssa wide_atan(const Lanes *l, Ssa a)
-{
-    static const double c[] = {1,        -1 / 3.0,  1 / 5.0,  -1 / 7.0,  1 / 9.0,  -1 / 11.0,
-                               1 / 13.0, -1 / 15.0, 1 / 17.0, -1 / 19.0, 1 / 21.0, -1 / 23.0};
-    LLVMBuilderRef b = l->g->b;
-    Ssa one = wide_number(l, 1), zero = wide_number(l, 0);
-    Ssa half = LLVMBuildFCmp(b, LLVMRealOGT, a, wide_number(l, 0.41421356237309503), "");
-    Ssa whole = LLVMBuildFCmp(b, LLVMRealOGT, a, wide_number(l, 2.4142135623730950), "");
-    Ssa top = LLVMBuildSelect(b, half, LLVMBuildFSub(b, a, one, ""), a, "");
-    top = LLVMBuildSelect(b, whole, wide_number(l, -1), top, "");
-    Ssa below = LLVMBuildSelect(b, half, LLVMBuildFAdd(b, a, one, ""), one, "");
-    below = LLVMBuildSelect(b, whole, a, below, "");
-    Ssa from = LLVMBuildSelect(b, half, wide_number(l, 0.78539816339744831), zero, "");
-    from = LLVMBuildSelect(b, whole, wide_number(l, 1.5707963267948966), from, "");
-    Ssa t = LLVMBuildFDiv(b, top, below, "");
-    Ssa p = wide_polynomial(l, LLVMBuildFMul(b, t, t, ""), c, COUNT(c));
-    return fused(l, p, t, from);
-}
-
 static Ssa wide_log(const Lanes *l, Ssa a)
 {
     Ssa v = log2_of_any(l, a, wide_log2(l, a));
@@ -606,12 +665,6 @@ static Ssa math_area(const Lanes *l, int op, Ssa x, Ssa a)
         v = wide_when(l, LLVMRealOGT, a, 1, wide_number(l, __builtin_nan("")), v);
     }
     return with_sign(l, wide_when(l, LLVMRealOLT, a, TINY, a, v), x);
-}
-
-static Ssa math_angle(const Lanes *l, int op, Ssa x, Ssa a)
-{
-    (void)op;
-    return with_sign(l, wide_atan(l, a), x);
 }
 
 typedef Ssa Wide(const Lanes *l, int op, Ssa x, Ssa a);
@@ -673,7 +726,7 @@ Ssa lanes_math(const Lanes *l, int op, DType t, Ssa x)
     case TE_TAN: return is_inline(l) ? math_circular(l, op, x) : NULL;
     case TE_ASIN:
     case TE_ACOS: return math_arc(l, op, x);
-    case TE_ATAN: return math_wide(l, op, x, math_angle);
+    case TE_ATAN: return math_atan(l, x);
     case TE_SINH:
     case TE_COSH: return math_wide(l, op, x, math_hyperbolic);
     case TE_ASINH:
