@@ -393,16 +393,16 @@ static void add_block(const Depthwise *d, const Piece *rows, const Piece *column
         for (int64_t k = 0; k < d->turns; k++)
             for (int v = 0; v < b.n; v++)
                 add_tap(d, &b, v, in, k);
-    for (int v = 0; v < b.n; v++) {
-        NestNode *lane = lanes_in(d, b.home, b.size[v]);
-        for (int64_t r = 0; r < rows->size; r++) {
+    /* Row by row, so that what is stored lies behind what was stored just now. */
+    for (int64_t r = 0; r < rows->size; r++)
+        for (int v = 0; v < b.n; v++) {
+            NestNode *lane = lanes_in(d, b.home, b.size[v]);
             NestLinear at[CONV_AXES] = {d->image, d->channel, rows->from, b.from[v]};
             at[2].c += r;
             nest_add_term(&at[3], lane->var, 1);
             Te *sum = nest_load(n, b.acc[v], lane_of(d, r, lane));
             nest_append(n, lane, store_result(d->s, d->c, d->tail, at, sum));
         }
-    }
 }
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------- */
