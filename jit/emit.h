@@ -139,6 +139,8 @@ int64_t emit_known_part(Emit *e, const NestLinear *l);
 typedef struct EmitForm {
     Ssa start;
     int64_t lane[64];
+    uint64_t outside; /* of a load that may leave its tensor: the lanes that do */
+    bool may_leave; /* it is not known of all of them */
 } EmitForm;
 
 /* What running loops add to a position, divided by `by`, which divides each step; NULL: nothing. */

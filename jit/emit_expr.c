@@ -830,24 +830,38 @@ static int64_t even_step(const EmitForm *f, int lanes)
     return step;
 }
 
-/* Lanes out of few elements side by side: those are loaded and put in their places. NULL: they lie too far apart. */
+/* The least and the greatest of the lanes that count and are inside; false: there are none. */
+static bool ends_of(const EmitForm *f, const NestNode *vector, int64_t *low, int64_t *high)
+{
+    bool any = false;
+    for (int i = 0; i < vector->extent && i < vector->lanes; i++) {
+        if (f->outside >> i & 1)
+            continue;
+        *low = !any || f->lane[i] < *low ? f->lane[i] : *low;
+        *high = !any || f->lane[i] > *high ? f->lane[i] : *high;
+        any = true;
+    }
+    return any;
+}
+
+/* Lanes out of few elements side by side: those are loaded and put in their places, zeros where they are outside. NULL: they lie too far
+ * apart. */
 static Ssa load_near(Emit *e, DType dtype, Ssa base, const EmitForm *f, size_t align)
 {
     Gen *g = e->g;
     const NestNode *vector = e->level[e->vector].node;
     int lanes = vector->lanes;
-    int64_t low = f->lane[0], high = f->lane[0];
-    for (int i = 1; i < vector->extent && i < lanes; i++) {
-        low = f->lane[i] < low ? f->lane[i] : low;
-        high = f->lane[i] > high ? f->lane[i] : high;
-    }
+    int64_t low, high;
+    LLVMTypeRef element = gen_stored(g, dtype), t = LLVMVectorType(element, (unsigned)lanes);
+    if (!ends_of(f, vector, &low, &high))
+        return LLVMConstNull(t);
     if (high - low >= lanes)
         return NULL;
-    LLVMTypeRef element = gen_stored(g, dtype), t = LLVMVectorType(element, (unsigned)lanes);
     Ssa from = gen_int(g->i64, low), bits[64], order[64];
     Ssa at = LLVMBuildGEP2(g->b, element, base, &from, 1, ""), v;
     for (int i = 0; i < lanes; i++) {
-        int64_t place = i < vector->extent ? f->lane[i] - low : 0;
+        bool is_outside = f->outside >> i & 1;
+        int64_t place = is_outside ? lanes : i < vector->extent ? f->lane[i] - low : 0;
         bits[i] = gen_int(g->i1, i <= high - low);
         order[i] = gen_int(g->i32, place);
     }
@@ -857,7 +871,7 @@ static Ssa load_near(Emit *e, DType dtype, Ssa base, const EmitForm *f, size_t a
         v = LLVMBuildLoad2(g->b, t, at, "");
         LLVMSetAlignment(v, (unsigned)align);
     }
-    return LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t),
+    return LLVMBuildShuffleVector(g->b, v, LLVMConstNull(t),
                                   LLVMConstVector(order, (unsigned)lanes), "");
 }
 
@@ -880,7 +894,7 @@ static Ssa load_form(Emit *e, const Te *x, Ssa mask)
         base = LLVMBuildGEP2(g->b, element, base, &first, 1, "");
         return load_lanes(e, b->dtype, base, step, mask, align);
     }
-    v = x->otherwise ? NULL : load_near(e, b->dtype, base, &f, align);
+    v = f.may_leave ? NULL : load_near(e, b->dtype, base, &f, align);
     if (v)
         return v;
     for (int i = 0; i < vector->lanes; i++)

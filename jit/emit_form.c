@@ -128,6 +128,18 @@ Ssa emit_form_lanes(Emit *e, const Te *x)
     return f.start ? LLVMBuildAdd(g->b, lanes_splat(&l, f.start), known, "") : known;
 }
 
+/* Whether an index that has this form stays in its extent. */
+static void look_outside(Emit *e, const Te *index, const EmitForm *form, int64_t extent,
+                         EmitForm *out)
+{
+    int64_t low, high;
+    if (nest_bounds(index, e->level[e->depth].node, &low, &high) && low >= 0 && high < extent)
+        return;
+    out->may_leave |= form->start != NULL;
+    for (int k = 0; k < e->level[e->vector].node->lanes; k++)
+        out->outside |= (uint64_t)(form->lane[k] < 0 || form->lane[k] >= extent) << k;
+}
+
 bool emit_form_of_load(Emit *e, const Te *x, EmitForm *out)
 {
     const NestBuffer *b = &e->n->buffers.at[x->tensor];
@@ -138,6 +150,8 @@ bool emit_form_of_load(Emit *e, const Te *x, EmitForm *out)
         if (!emit_form(e, x->index[i], &index))
             return false;
         out->start = sum(e->g, out->start, times(e->g, index.start, stride));
+        if (x->otherwise)
+            look_outside(e, x->index[i], &index, x->n == 1 ? b->size : b->shape[i], out);
         for (int k = 0; k < e->level[e->vector].node->lanes; k++)
             out->lane[k] += stride * index.lane[k];
         stride *= x->n == 1 ? 1 : b->shape[i];

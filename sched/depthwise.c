@@ -9,8 +9,9 @@
 
 /* Rows of results that share what they load. */
 #define ROWS_AT_ONCE 4
-/* Products in straight code. */
+/* Products in straight code: of a row of a vector, and of a block of more than two vectors. */
 #define STRAIGHT_MOST 160
+#define BLOCK_MOST 320
 /* A plane with its border, in a thread's frame. */
 #define PLANE_BYTES ((int64_t)128 << 10)
 
@@ -65,12 +66,30 @@ static int64_t turns_of(const Conv *c, const Words *w)
     return w->each > 1 ? words_along(w, reach_of(c)) : c->x.taps;
 }
 
+/* Of a vector of bytes of the copy, and how many vectors are straight code. */
+static int64_t bytes_at_once(const Sched *s)
+{
+    return NEST_WORD * s->lanes;
+}
+
+#define VECTORS_STRAIGHT 64
+
+/* Whether each vector of the copy is one of the plane with its bytes exchanged: rows are shorter than it. */
+static bool copies_at_once(const Sched *s, const Conv *c, int64_t size)
+{
+    return s->m->exchanges && c->x.in < bytes_at_once(s) &&
+           size <= VECTORS_STRAIGHT * bytes_at_once(s);
+}
+
 /* The last vector of a row may read more than is used. */
 static int64_t copy_size(const Sched *s, const Conv *c, const Words *w)
 {
     int64_t columns = columns_read(c), stride = c->x.stride;
-    if (w->each > 1)
-        return rows_read(c) * columns + w->each * (turns_of(c, w) + s->lanes);
+    if (w->each > 1) {
+        int64_t size = rows_read(c) * columns + w->each * (turns_of(c, w) + s->lanes);
+        int64_t vectors = (size + bytes_at_once(s) - 1) / bytes_at_once(s);
+        return copies_at_once(s, c, size) ? vectors * bytes_at_once(s) : size;
+    }
     return stride * rows_read(c) * ((columns + stride - 1) / stride) + s->lanes;
 }
 
@@ -113,6 +132,32 @@ static int bytes_in(const Sched *s, NestNode *parent, int64_t extent, NestLinear
     return count;
 }
 
+/* The bytes and the border, vector by vector: which of a row a lane has is known when code is made. */
+static void copy_exchanged(const Depthwise *d, int64_t size)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    TeBuilder *b = &n->te;
+    const NestBuffer *data = &n->buffers.at[c->data];
+    NestNode *turn = unrolled_in(n, d->in, "z", size / bytes_at_once(d->s));
+    NestNode *lane = vector_in(n, turn, bytes_at_once(d->s), (int)bytes_at_once(d->s));
+    NestLinear place = {0}, to;
+    nest_add_term(&place, turn->var, bytes_at_once(d->s));
+    nest_add_term(&place, lane->var, 1);
+    to = place;
+    linear_add(&to, &d->at, 1);
+    Te *at = nest_position(n, &place), *pitch = te_int(b, d->pitch);
+    Te *index[4] = {nest_position(n, &d->image), nest_position(n, &d->channel),
+                    te_binary(b, TE_SUB, te_binary(b, TE_DIV, at, pitch), te_int(b, c->y.before)),
+                    te_binary(b, TE_SUB, te_binary(b, TE_MOD, at, pitch), te_int(b, c->x.before))};
+    if (c->rank == 3)
+        index[2] = index[3];
+    TeTensor from = {c->data, data->dtype, data->rank, data->shape};
+    Te *v = te_cast(b, u8, te_load_or(b, from, index, te_number(b, data->dtype, 0)));
+    v = d->words.flips ? te_binary(b, TE_XOR, v, te_number(b, u8, 0x80)) : v;
+    nest_append(n, lane, nest_store(n, d->copy, nest_position(n, &to), v));
+}
+
 /* The plane as bytes that words are of, in its border. */
 static void copy_bytes(const Depthwise *d)
 {
@@ -120,8 +165,13 @@ static void copy_bytes(const Depthwise *d)
     Nest *n = d->s->n;
     NestLinear to[2];
     NestNode *lane[2];
+    int64_t size = copy_size(d->s, d->c, &d->words);
     Te *flip = te_number(&n->te, u8, d->words.flips ? 0x80 : 0);
-    int count = bytes_in(d->s, d->in, copy_size(d->s, d->c, &d->words), to, lane);
+    if (copies_at_once(d->s, d->c, size)) {
+        copy_exchanged(d, size);
+        return;
+    }
+    int count = bytes_in(d->s, d->in, size, to, lane);
     for (int i = 0; i < count; i++) {
         linear_add(&to[i], &d->at, 1);
         nest_append(n, lane[i], nest_store(n, d->copy, nest_position(n, &to[i]), flip));
@@ -192,7 +242,7 @@ static void copy_phase(const Depthwise *d, NestNode *row, int64_t phase)
 
 /* Planes of bytes that are copied before the first of them is read. What was just stored in short pieces is not to be had as a long one until
  * all of them are in the cache; small planes would wait for that again and again. */
-#define PLANES_AT_ONCE 4
+#define PLANES_AT_ONCE 8
 #define PLANES_BYTES ((int64_t)8 << 10)
 
 /* Each thread has some turns all the same. */
@@ -286,15 +336,15 @@ static Te *weight_of(const Depthwise *d, int64_t tap, int64_t k)
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
 /* Vectors of results side by side: what is loaded of the weights serves all of them. */
-#define VECTORS_AT_ONCE 2
+#define VECTORS_MOST 4
 
 typedef struct Block {
     const Piece *rows;
     NestNode *home;
     int n; /* vectors */
-    NestLinear from[VECTORS_AT_ONCE]; /* their first columns */
-    int64_t size[VECTORS_AT_ONCE];
-    int acc[VECTORS_AT_ONCE];
+    NestLinear from[VECTORS_MOST]; /* their first columns */
+    int64_t size[VECTORS_MOST];
+    int acc[VECTORS_MOST];
 } Block;
 
 static Te *lane_of(const Depthwise *d, int64_t row, const NestNode *lane)
@@ -414,6 +464,14 @@ static bool planes_of(const TeProgram *p, int stage, Conv *out)
                                   : pool_of(p, stage, out);
 }
 
+/* Half of the registers have sums. Rows whose vectors are all there are stored from end to end. */
+static int64_t vectors_at_once(const Depthwise *d)
+{
+    int64_t most = d->s->m->registers / (2 * ROWS_AT_ONCE);
+    bool fits = ROWS_AT_ONCE * most * d->c->y.taps * d->turns <= BLOCK_MOST;
+    return !fits ? 2 : most < VECTORS_MOST ? most : VECTORS_MOST;
+}
+
 bool depthwise_fits(const Sched *s, int stage)
 {
     Conv c;
@@ -455,12 +513,11 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
         copy_plane(&d, outer, planes);
         each_plane(&d, outer, planes);
     }
-    int64_t most = STRAIGHT_MOST / (c->y.taps * d.turns);
+    int64_t most = STRAIGHT_MOST / (c->y.taps * d.turns), lanes = vectors_at_once(&d) * s->lanes;
     Piece rows[2], columns[2];
     int n_rows = pieces_of(n, d.in, "y", c->y.out, most < ROWS_AT_ONCE ? most : ROWS_AT_ONCE, rows);
     for (int i = 0; i < n_rows; i++) {
-        int n_columns =
-            pieces_of(n, rows[i].in, "x", c->x.out, VECTORS_AT_ONCE * s->lanes, columns);
+        int n_columns = pieces_of(n, rows[i].in, "x", c->x.out, lanes, columns);
         for (int k = 0; k < n_columns; k++)
             add_block(&d, &rows[i], &columns[k]);
     }

@@ -14,6 +14,7 @@ typedef struct Machine {
     int threads;
     int64_t second_cache; /* bytes of that of a core */
     bool dots; /* TE_DOTS is an instruction */
+    bool exchanges; /* one instruction puts the bytes of the widest register into any order */
     bool
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */
     bool reorders; /* sums of floats may be taken in another order, and by the library */

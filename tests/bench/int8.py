@@ -21,12 +21,13 @@ import engines
 import shares
 
 
-def depthwise(channels, side, taps, stride):
+def depthwise(channels, side, taps, stride=1, dilation=1):
     """Each channel on its own, as networks for phones have it."""
-    border = taps // 2
-    return (f"depthwise_{channels}_{side}_{taps}x{taps}" + ("_stride_2" if stride > 1 else ""), (1, channels, side, side), (channels, 1, taps, taps),
-            f"nn.conv2d(%x, %w, strides=[{stride}, {stride}], padding={[border] * 4}, groups={channels}, channels={channels}, "
-            f"kernel_size=[{taps}, {taps}]{{out}})")
+    border = taps // 2 * dilation
+    name = f"depthwise_{channels}_{side}_{taps}x{taps}" + (f"_stride_{stride}" if stride > 1 else "") + (f"_dilation_{dilation}" if dilation > 1 else "")
+    return (name, (1, channels, side, side), (channels, 1, taps, taps),
+            f"nn.conv2d(%x, %w, strides=[{stride}, {stride}], padding={[border] * 4}, dilation=[{dilation}, {dilation}], groups={channels}, "
+            f"channels={channels}, kernel_size=[{taps}, {taps}]{{out}})")
 
 
 # The name, the data, the weights, and what is computed of them.
@@ -41,8 +42,8 @@ CASES = [
     ("conv_5x5", (1, 48, 28, 28), (64, 48, 5, 5), "nn.conv2d(%x, %w, padding=[2, 2, 2, 2], channels=64, kernel_size=[5, 5]{out})"),
     ("conv_groups", (1, 128, 28, 28), (128, 32, 3, 3),
      "nn.conv2d(%x, %w, padding=[1, 1, 1, 1], groups=4, channels=128, kernel_size=[3, 3]{out})"),
-    *(depthwise(*case) for case in ((32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (128, 28, 3, 1), (192, 28, 3, 2), (240, 28, 5, 1),
-                                    (576, 14, 3, 1), (576, 14, 3, 2), (960, 7, 3, 1))),
+    *(depthwise(*case) for case in ((32, 112, 3), (96, 112, 3, 2), (144, 56, 3), (128, 28, 3), (192, 28, 3, 2), (240, 28, 5), (576, 14, 3),
+                                    (576, 14, 3, 2), (960, 7, 3), (96, 56, 7), (256, 28, 7), (128, 28, 3, 1, 2), (256, 28, 3, 1, 4))),
 ]
 NETWORK = "mobilenet_v2"
 QUANTISED = "SimplifyInference,FoldConstant,FoldScaleAxis,FoldConstant,quantize,FoldConstant"
