@@ -612,8 +612,8 @@ static unsigned bytes_of_words(Emit *e, const Te *x, int64_t step)
 {
     int64_t low, high, size = NEST_WORD;
     const NestNode *vector = e->level[e->vector].node;
-    int64_t last = step * (vector->extent - 1);
-    while (size < last + NEST_WORD && size <= WORDS_MOST)
+    int64_t last = step * (vector->extent - 1), own = (NEST_WORD - 1) * x->word + 1;
+    while (size < last + own && size <= WORDS_MOST)
         size *= 2;
     bool fits = step > 0 && size <= WORDS_MOST && vector->lanes * NEST_WORD <= WORDS_MOST &&
                 nest_bounds(x->index[0], e->level[e->depth].node, &low, &high) &&
@@ -622,7 +622,7 @@ static unsigned bytes_of_words(Emit *e, const Te *x, int64_t step)
 }
 
 /* The words of the lanes out of such bytes, put in order; lanes that do not count have the first one's. */
-static Ssa near_words(Emit *e, Ssa at, int64_t step, unsigned size)
+static Ssa near_words(Emit *e, Ssa at, int64_t step, int apart, unsigned size)
 {
     Gen *g = e->g;
     const NestNode *vector = e->level[e->vector].node;
@@ -632,7 +632,7 @@ static Ssa near_words(Emit *e, Ssa at, int64_t step, unsigned size)
     LLVMSetAlignment(v, 1);
     for (unsigned i = 0; i < n; i++) {
         int64_t lane = i / NEST_WORD < vector->extent ? i / NEST_WORD : 0;
-        order[i] = gen_int(g->i32, lane * step + i % NEST_WORD);
+        order[i] = gen_int(g->i32, lane * step + i % NEST_WORD * apart);
     }
     v = LLVMBuildShuffleVector(g->b, v, LLVMGetPoison(t), LLVMConstVector(order, n), "");
     return LLVMBuildBitCast(g->b, v, LLVMVectorType(g->i32, (unsigned)vector->lanes), "");
@@ -654,26 +654,50 @@ static Ssa flat_index(Emit *e, const Te *x, bool is_vector)
     return sum ? sum : gen_int(g->i64, 0);
 }
 
+/* The word at a place, or at one for each lane, byte by byte where these are apart. */
+static Ssa word_of(Emit *e, Ssa at, int apart, const NestNode *vector)
+{
+    Gen *g = e->g;
+    Lanes l = emit_lanes_of(e, vector != NULL);
+    int parts = apart > 1 ? NEST_WORD : 1;
+    LLVMTypeRef part = apart > 1 ? g->i8 : g->i32, word = g->i32;
+    if (vector) {
+        part = LLVMVectorType(part, (unsigned)vector->lanes);
+        word = LLVMVectorType(word, (unsigned)vector->lanes);
+    }
+    Ssa sum = NULL;
+    for (int i = 0; i < parts; i++) {
+        Ssa by = gen_int(g->i64, i * apart), v;
+        Ssa place = i ? LLVMBuildGEP2(g->b, g->i8, at, &by, 1, "") : at;
+        if (vector) {
+            v = masked(e, "llvm.masked.gather", part, place, 1, lane_mask(e));
+        } else {
+            v = LLVMBuildLoad2(g->b, part, place, "");
+            LLVMSetAlignment(v, 1);
+        }
+        v = apart > 1 ? LLVMBuildZExt(g->b, v, word, "") : v;
+        v = i ? LLVMBuildShl(g->b, v, lanes_int(&l, g->i32, 8 * i), "") : v;
+        sum = sum ? LLVMBuildOr(g->b, sum, v, "") : v;
+    }
+    return sum;
+}
+
 static Ssa word_load(Emit *e, const Te *x, bool is_vector)
 {
     Gen *g = e->g;
     const NestLinear *l = emit_linear(e, x->index[0]);
     Ssa at = l ? emit_place(e, x->tensor, x->index[0])
                : step_by(e, x->tensor, e->base[x->tensor], flat_index(e, x, is_vector));
-    if (!is_vector) {
-        Ssa v = LLVMBuildLoad2(g->b, g->i32, at, "");
-        LLVMSetAlignment(v, 1);
-        return v;
-    }
+    if (!is_vector)
+        return word_of(e, at, x->word, NULL);
     const NestNode *vector = e->level[e->vector].node;
     int64_t step = l ? nest_coefficient(l, vector->var) : 0;
     unsigned size = bytes_of_words(e, x, step);
     if (size)
-        return near_words(e, at, step, size);
+        return near_words(e, at, step, x->word, size);
     Ssa steps = ramp(e, (unsigned)vector->lanes, g->i64, step);
     Ssa places = l ? LLVMBuildGEP2(g->b, g->i8, at, &steps, 1, "") : at;
-    return masked(e, "llvm.masked.gather", LLVMVectorType(g->i32, (unsigned)vector->lanes), places,
-                  1, lane_mask(e));
+    return word_of(e, places, x->word, vector);
 }
 
 static Ssa flat_load(Emit *e, const Te *x, bool is_vector)

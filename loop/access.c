@@ -36,7 +36,8 @@ static void add_load(void *data, Te *e)
         return;
     c->word = e->word;
     for (int i = 0; i < (e->word ? NEST_WORD : 1); i++)
-        add_place(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, i, false);
+        add_place(c, e->tensor, e->n == 1 && !e->otherwise ? e->index[0] : NULL, i * e->word,
+                  false);
     c->word = false;
 }
 

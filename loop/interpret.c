@@ -177,8 +177,8 @@ static Element eval_load(Run *r, const Te *e)
     Element out = {0};
     size_t size = dtype_size(b->dtype);
     for (int i = 0; i < (e->word ? NEST_WORD : 1); i++)
-        if (reach(r, e->tensor, inside ? at + i : -1, false))
-            memcpy(out.bytes + (size_t)i * size, element_at(r, e->tensor, at + i), size);
+        if (reach(r, e->tensor, inside ? at + i * e->word : -1, false))
+            memcpy(out.bytes + (size_t)i * size, element_at(r, e->tensor, at + i * e->word), size);
     return out;
 }
 

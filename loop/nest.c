@@ -315,20 +315,20 @@ Te *nest_load(Nest *n, int buffer, Te *at)
     return te_load(&n->te, t, &at);
 }
 
-Te *nest_word(Nest *n, int buffer, Te *at)
+Te *nest_word(Nest *n, int buffer, Te *at, int apart)
 {
     static const DType i32 = {DTYPE_CODE_INT, 32, 1};
     Te *word = nest_load(n, buffer, at);
     if (word->kind != TE_NODE_LOAD) /* of nothing */
         return te_number(&n->te, i32, 0);
     word->dtype = i32;
-    word->word = true;
+    word->word = (uint8_t)apart;
     return word;
 }
 
 Te *nest_load_like(Nest *n, const Te *load, int buffer, Te *at)
 {
-    return load->word ? nest_word(n, buffer, at) : nest_load(n, buffer, at);
+    return load->word ? nest_word(n, buffer, at, load->word) : nest_load(n, buffer, at);
 }
 
 Te *nest_start_of(Nest *n, TeReduce fold, DType dtype)

@@ -11,8 +11,8 @@
  *         acc += x[64*i + k]
  *       out[i] = acc
  *
- * A load of bytes may give the four from a position on as one word (nest_word): words of neighbouring positions share bytes, as windows do
- * that slide over a row.
+ * A load of bytes may give four from a position on as one word (nest_word), side by side or some apart: words of neighbouring positions
+ * share bytes, as windows do that slide over a row.
  *
  * A loop runs at least once. All iterations of an unrolled, vector or parallel loop may run at once: none needs what another does.
  * Parallel loops stand in the root, and alone within each other: together they are one loop over all of their iterations.
@@ -104,8 +104,9 @@ typedef enum NestKind {
     NEST_PASS, /* the threads wait until the boxes of turn `value` of the gate buffer[at] have come */
 } NestKind;
 
-/* Bytes of a word. */
+/* Bytes of a word, and how far they may be apart. */
 #define NEST_WORD 4
+#define NEST_APART_MOST 16
 /* Threads that run together and can read each other's registers; all that a block may have, and of its memory. */
 #define NEST_WARP 32
 #define NEST_THREADS_MOST 1024
@@ -281,9 +282,10 @@ void nest_bind(NestNode *loop, Te *value);
 bool nest_may_leave(const NestNode *bound);
 /* The least and the greatest value of an index expression in the loops around the node; false where nothing is known. */
 bool nest_bounds(const Te *e, const NestNode *node, int64_t *low, int64_t *high);
-/* A load of a buffer's position; of the four bytes from there on as a word; and what another load reads, from another place. */
+/* A load of a buffer's position; of four bytes from there on as a word, each so far behind the one before, at most NEST_APART_MOST; and what
+ * another load reads, from another place. */
 Te *nest_load(Nest *n, int buffer, Te *at);
-Te *nest_word(Nest *n, int buffer, Te *at);
+Te *nest_word(Nest *n, int buffer, Te *at, int apart);
 Te *nest_load_like(Nest *n, const Te *load, int buffer, Te *at);
 /* The node with all below it; loops get variables, and what lives inside of it buffers of its own. */
 NestNode *nest_copy(Nest *n, const NestNode *node);

@@ -59,7 +59,7 @@ static void check_access(Verify *v, const NestAccess *a)
     if (b->place == NEST_REGISTER && !a->linear)
         fail(v, "a register's position is not linear");
     if (a->word && (b->place == NEST_REGISTER || dtype_size(b->dtype) != 1))
-        fail(v, "a word is not of bytes side by side");
+        fail(v, "a word is not of bytes in memory");
     for (const NestNode *p = a->node; p && b->home; p = p->parent)
         if (p->kind == NEST_LOOP && p->way == NEST_VECTOR && nest_holds(p, b->home) &&
             nest_coefficient(&a->at, p->var) == 0)

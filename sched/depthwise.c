@@ -3,8 +3,8 @@
  * by side, so that all loads of the sums are of elements side by side.
  *
  * Where the processor adds four products of bytes at once (words.h) and the weights are known, the copy is of bytes, without phases, and a
- * row of a window is a word or a few: each lane has the bytes of its own window's row, which the next lane's overlap. Behind the row's
- * taps, and between those of a dilated one, weights are zero. */
+ * row of a window is a word or a few: each lane has the bytes of its own window's row, which the next lane's overlap, those of a dilated one
+ * some apart. Behind the row's taps weights are zero. */
 #include "sched/conv.h"
 
 /* Rows of results that share what they load. */
@@ -22,7 +22,7 @@ typedef struct Depthwise {
     NestNode *in; /* the loop over planes */
     NestLinear image, channel, at; /* of the plane; where its copy begins */
     DType dtype;
-    Words words; /* of neighbouring columns */
+    Words words; /* of columns, `dilation` apart */
     int64_t turns; /* words of a window's row, or its taps */
     int64_t rows, pitch; /* of a phase of the copy */
     int copy; /* -1: there is none */
@@ -36,34 +36,31 @@ static int64_t rows_read(const Conv *c)
     return last > all ? last : all;
 }
 
-/* Columns of a row's window, with those that dilation leaves out. */
-static int64_t reach_of(const Conv *c)
-{
-    return (c->x.taps - 1) * c->x.dilation + 1;
-}
-
 static int64_t columns_read(const Conv *c)
 {
-    int64_t last = (c->x.out - 1) * c->x.stride + reach_of(c);
+    int64_t last = (c->x.out - 1) * c->x.stride + (c->x.taps - 1) * c->x.dilation + 1;
     int64_t all = c->x.before + c->x.in;
     return last > all ? last : all;
 }
 
-/* The words of neighbouring columns in which the sums are computed; of one element each: they are not. A vector of them comes of one of bytes
- * as long as windows step by no more than a word. */
+/* The words of columns in which the sums are computed; of one element each: they are not. A vector of them comes of one of bytes as long as no
+ * byte lies further off. */
 static Words words_for(const Sched *s, const Conv *c)
 {
     Words w = {.each = 1};
-    bool fits = c->weight >= 0 && sched_is_known(s, c->weight) && c->x.stride <= NEST_WORD &&
+    int64_t bytes = NEST_WORD * s->lanes;
+    bool is_near = c->x.stride <= bytes && c->x.dilation <= NEST_APART_MOST &&
+                   (s->lanes - 1) * c->x.stride + (NEST_WORD - 1) * c->x.dilation < bytes;
+    bool fits = c->weight >= 0 && sched_is_known(s, c->weight) && is_near &&
                 words_of(s->m->dots, c->dtype, c->of_data, c->of_weight, &w) &&
-                w.each == NEST_WORD && words_along(&w, reach_of(c)) < c->x.taps;
+                w.each == NEST_WORD && words_along(&w, c->x.taps) < c->x.taps;
     return fits ? w : (Words){.each = 1};
 }
 
 /* What is loaded for a row of a window. */
 static int64_t turns_of(const Conv *c, const Words *w)
 {
-    return w->each > 1 ? words_along(w, reach_of(c)) : c->x.taps;
+    return words_along(w, c->x.taps);
 }
 
 /* Of a vector of bytes of the copy, and how many vectors are straight code. */
@@ -86,7 +83,8 @@ static int64_t copy_size(const Sched *s, const Conv *c, const Words *w)
 {
     int64_t columns = columns_read(c), stride = c->x.stride;
     if (w->each > 1) {
-        int64_t size = rows_read(c) * columns + w->each * (turns_of(c, w) + s->lanes);
+        int64_t behind = w->each * (turns_of(c, w) * c->x.dilation + s->lanes);
+        int64_t size = rows_read(c) * columns + behind;
         int64_t vectors = (size + bytes_at_once(s) - 1) / bytes_at_once(s);
         return copies_at_once(s, c, size) ? vectors * bytes_at_once(s) : size;
     }
@@ -299,16 +297,14 @@ static bool pack_weights(Depthwise *d)
     if (c->rank == 3)
         ws[2] = ws[3];
     TeTensor w = te_add_input(&b, c->of_weight, c->rank, ws);
-    Te *element[NEST_WORD], *zero = te_number(&b, w.dtype, 0), *by = te_int(&b, c->x.dilation);
+    Te *element[NEST_WORD], *zero = te_number(&b, w.dtype, 0);
     for (int i = 0; i < d->words.each; i++) {
-        Te *column = te_binary(&b, TE_MUL, te_axis(&b, 2), te_int(&b, d->words.each));
-        column = te_binary(&b, TE_ADD, column, te_int(&b, i));
+        Te *tap = te_binary(&b, TE_MUL, te_axis(&b, 2), te_int(&b, d->words.each));
         Te *wi[4] = {te_axis(&b, 0), te_int(&b, 0), te_axis(&b, 1),
-                     te_binary(&b, TE_DIV, column, by)};
+                     te_binary(&b, TE_ADD, tap, te_int(&b, i))};
         if (c->rank == 3)
             wi[2] = wi[3];
-        Te *even = te_binary(&b, TE_EQ, te_binary(&b, TE_MOD, column, by), te_int(&b, 0));
-        element[i] = te_select(&b, even, te_load_or(&b, w, wi, zero), zero);
+        element[i] = te_load_or(&b, w, wi, zero);
     }
     TeTensor out = te_map(&b, words_dtype(&d->words, w.dtype), 3, shape,
                           words_pack(&b, &d->words, element, d->words.each, false));
@@ -375,7 +371,7 @@ static Te *element_of(const Depthwise *d, const Block *b, int v, const NestNode 
         linear_add(&at, &b->rows->from, y->stride * d->pitch);
         linear_add(&at, &b->from[v], x->stride);
         nest_add_term(&at, lane->var, x->stride);
-        return nest_word(n, d->copy, nest_position(n, &at));
+        return nest_word(n, d->copy, nest_position(n, &at), (int)x->dilation);
     }
     NestLinear at = {.c = (column % x->stride * d->rows + in) * d->pitch + column / x->stride};
     linear_add(&at, &b->rows->from, y->stride * d->pitch);
@@ -397,7 +393,7 @@ static void add_tap(const Depthwise *d, const Block *b, int v, int64_t in, int64
     const ConvAxis *x = &d->c->x, *y = &d->c->y;
     Nest *n = d->s->n;
     NestNode *lane = vector_of(d, b, v);
-    Te *of = element_of(d, b, v, lane, in, k * (d->words.each > 1 ? d->words.each : x->dilation));
+    Te *of = element_of(d, b, v, lane, in, k * d->words.each * x->dilation);
     for (int64_t r = 0; r < b->rows->size; r++) {
         int64_t far = in - r * y->stride, tap = far / y->dilation;
         if (far < 0 || far % y->dilation || tap >= y->taps)

@@ -190,6 +190,8 @@ static void print_load(Printer *pr, const Te *e)
         print_list(pr, e->n, e->index);
         buf_char(pr->out, ']');
     }
+    if (e->word > 1)
+        buf_printf(pr->out, " by %d", e->word);
     if (e->word)
         buf_char(pr->out, ')');
     if (e->otherwise) {

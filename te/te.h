@@ -59,8 +59,9 @@ struct Te {
         int axis; /* AXIS */
         struct { /* LOAD */
             int tensor; /* TeTensor.id */
-            bool
-                word; /* of the four bytes from there on, the first one lowest, as a number of 32 bits; in nests alone */
+            /* Not 0: of four bytes, the first one there and lowest, each so far behind the one before, as a number of 32 bits; in nests
+             * alone. */
+            uint8_t word;
             Te **index; /* n of them, int64 */
             Te *otherwise; /* the value where an index lies outside the tensor; NULL: the indices are in range by construction */
         };

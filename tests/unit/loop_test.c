@@ -124,12 +124,12 @@ static TeProgram *windows(TeBuilder *b)
     return te_finish(b, 1, &y, false);
 }
 
-/* The four elements from a place on as a word. */
-static Te *word(TeBuilder *b, TeTensor t, Te *const *index)
+/* Four elements from a place on as a word. */
+static Te *word(TeBuilder *b, TeTensor t, Te *const *index, int64_t apart)
 {
     Te *load = te_load(b, t, index);
     load->dtype = i32;
-    load->word = true;
+    load->word = (uint8_t)apart;
     return load;
 }
 
@@ -137,14 +137,16 @@ static Te *word(TeBuilder *b, TeTensor t, Te *const *index)
 static TeProgram *sums_of_words(TeBuilder *b, DType of, int64_t missing)
 {
     int64_t words = 1 + below(3), stride = 1 + below(5), columns = 1 + below(20);
-    int64_t s[2] = {1 + below(4), (columns - 1) * stride + NEST_WORD * words - missing};
+    int64_t apart = below(2) ? 1 : 1 + below(NEST_APART_MOST);
+    int64_t last = (columns - 1) * stride + NEST_WORD * (words - 1) + (NEST_WORD - 1) * apart;
+    int64_t s[2] = {1 + below(4), last + 1 - missing};
     int64_t out[2] = {s[0], columns};
     TeTensor x = te_add_input(b, i32, 2, s);
     Te *at[2] = {te_axis(b, 0), te_axis(b, 1)};
     TeTensor bytes = te_map(b, of, 2, s, te_cast(b, of, te_load(b, x, at)));
     at[1] = te_binary(b, TE_ADD, te_binary(b, TE_MUL, at[1], te_int(b, stride)),
                       te_binary(b, TE_MUL, te_axis(b, 2), te_int(b, NEST_WORD)));
-    TeTensor y = te_reduce(b, TE_SUM, i32, 2, out, 1, &words, word(b, bytes, at));
+    TeTensor y = te_reduce(b, TE_SUM, i32, 2, out, 1, &words, word(b, bytes, at, apart));
     return te_finish(b, 1, &y, false);
 }
 
@@ -293,29 +295,36 @@ static bool is_well_formed(DType of, int64_t missing)
     return !nest_verify(nest_of(&cx, &arena, sums_of_words(&b, of, missing), NULL));
 }
 
-/* A word is of bytes, the first of them the lowest, all in the buffer and in memory. */
-static void test_words(void)
+/* Three words of bytes `apart`, and how they are written. */
+static void check_words(int64_t apart, const int32_t *wanted, const char *written)
 {
     TeBuilder b;
     te_begin(&b, &cx, &arena);
-    int64_t s = 6, columns = 3;
+    int64_t s = 9, columns = 3;
     TeTensor x = te_add_input(&b, i8, 1, &s);
     Te *at = te_axis(&b, 0);
-    TeTensor y = te_map(&b, i32, 1, &columns, word(&b, x, &at));
+    TeTensor y = te_map(&b, i32, 1, &columns, word(&b, x, &at, apart));
     Nest *n = nest_of(&cx, &arena, te_finish(&b, 1, &y, false), NULL);
-    char bytes[6] = {1, -2, 3, -4, 5, 6};
+    char bytes[9] = {1, -2, 3, -4, 5, 6, 7, 8, 9};
     int32_t out[3];
     char *memory[2] = {bytes, (char *)out};
     CHECK(!nest_verify(n) && nest_run(n, memory));
-    CHECK(out[0] == (int32_t)0xfc03fe01 && out[1] == 0x05fc03fe && out[2] == 0x0605fc03);
+    CHECK(!memcmp(out, wanted, sizeof out));
     Buf text = {0};
     nest_print(&text, n);
-    CHECK(strstr(buf_text(&text), "= word(x0[") != NULL);
+    CHECK(strstr(buf_text(&text), written) != NULL);
     buf_deinit(&text);
-    for (int i = 0; i < 10; i++)
-        CHECK(is_well_formed(i8, 0) && !is_well_formed(i8, 1) && !is_well_formed(i32, 0));
     n->buffers.at[0].place = NEST_REGISTER;
     CHECK(nest_verify(n) != NULL);
+}
+
+/* A word is of bytes, the first of them the lowest, all in the buffer and in memory. */
+static void test_words(void)
+{
+    check_words(1, (int32_t[]){(int32_t)0xfc03fe01, 0x05fc03fe, 0x0605fc03}, "= word(x0[");
+    check_words(2, (int32_t[]){0x07050301, 0x0806fcfe, 0x09070503}, " by 2)");
+    for (int i = 0; i < 10; i++)
+        CHECK(is_well_formed(i8, 0) && !is_well_formed(i8, 1) && !is_well_formed(i32, 0));
 }
 
 int main(void)
