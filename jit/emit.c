@@ -1015,6 +1015,8 @@ static void make_node(Emit *e, const NestNode *node)
         make_if_nan(e, node);
     else if (node->kind == NEST_PRODUCT)
         make_product(e, node);
+    else if (node->kind == NEST_MATRIX)
+        emit_matrix(e, node);
     else if (node->kind == NEST_BARRIER)
         gen_intrinsic(g, "llvm.nvvm.barrier0", NULL, NULL, 0);
     else if (node->kind == NEST_SHUFFLE)

@@ -133,6 +133,11 @@ bool emit_is_pure(Emit *e, const Te *x);
 /* What constants and unrolled loops add to a position. */
 int64_t emit_known_part(Emit *e, const NestLinear *l);
 
+/* ---- emit_matrix.c ---------------------------------------------------------------------------------------------------- */
+
+/* A statement of the kind NEST_MATRIX. */
+void emit_matrix(Emit *e, const NestNode *s);
+
 /* ---- emit_form.c ------------------------------------------------------------------------------------------------------ */
 
 /* A number by lane: `start`, which all lanes share (NULL: 0), and what is known when code is made. */

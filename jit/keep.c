@@ -54,7 +54,8 @@ static void add_processor(Buf *out)
     unsigned low = 0, high = 0;
     if (__builtin_cpu_supports("avx"))
         __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    buf_printf(out, "%x %x;", low, high);
+    /* Code that uses matrices is run by processes that asked for them. */
+    buf_printf(out, "%x %x %d;", low, high, cpu_has_matrices());
 #else
     (void)out;
 #endif
@@ -82,7 +83,7 @@ void keep_features(Buf *out)
     };
 #undef FEATURE
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].there && !(cpu_limit() && !strncmp(all[i].name, "avx512", 6)))
+        if (all[i].there && !(cpu_is_limited("avx2") && !strncmp(all[i].name, "avx512", 6)))
             buf_printf(out, "%s%s", out->n ? " " : "", all[i].name);
 #else
     (void)out;

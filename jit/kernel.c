@@ -123,6 +123,7 @@ static Machine machine_of(Gen *g)
                      .threads = pool_threads(g->cx->pool),
                      .second_cache = (int64_t)cpu_second_cache(),
                      .dots = orc_has_dots(&g->jit->orc),
+                     .matrices = !g->alone && orc_has(&g->jit->orc, "amx-int8"),
                      .exchanges = bytes == 64 && orc_has(&g->jit->orc, "avx512vbmi"),
                      .transforms = !g->jit->exact,
                      .reorders = !g->jit->exact};
@@ -539,9 +540,9 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
 {
     Machine machine = machine_of(g);
     te_key(g->cx, g->arena, p, out);
-    buf_printf(out, "%zu %d %d %lld %d %d %d %d;", machine.vector_bytes, machine.registers,
-               machine.threads, (long long)machine.second_cache, machine.dots, machine.exchanges,
-               machine.transforms, machine.reorders);
+    buf_printf(out, "%zu %d %d %lld %d %d %d %d %d;", machine.vector_bytes, machine.registers,
+               machine.threads, (long long)machine.second_cache, machine.dots, machine.matrices,
+               machine.exchanges, machine.transforms, machine.reorders);
     if (g->jit->steps)
         buf_printf(out, "%s;", g->jit->steps);
     for (int i = 0; i < p->n_inputs; i++) {

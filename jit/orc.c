@@ -91,14 +91,22 @@ static bool open_library(Orc *o, Buf *why)
     return o->there && relay_llvm_cushion();
 }
 
-/* Without what processors have since AVX2. */
-static void limit_features(char *features)
+/* Without those whose names begin so. */
+static void limit_features(char *features, const char *begin)
+{
+    for (char *at = features; (at = strchr(at, '+')); at++)
+        if (!strncmp(at + 1, begin, strlen(begin)))
+            *at = '-';
+}
+
+/* What processors have since AVX2, and what the system does not let this process use. */
+static void limit_all(char *features)
 {
     static const char *const later[] = {"avx512", "avx10", "evex512"};
-    for (char *at = features; (at = strchr(at, '+')); at++)
-        for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-            if (!strncmp(at + 1, later[i], strlen(later[i])))
-                *at = '-';
+    for (size_t i = 0; cpu_is_limited("avx2") && i < sizeof later / sizeof *later; i++)
+        limit_features(features, later[i]);
+    if (!cpu_has_matrices())
+        limit_features(features, "amx");
 }
 
 /* With what LLVM gives up by itself. */
@@ -116,8 +124,8 @@ static void on_giving_up(const char *reason)
 static bool find_target(Jit *jit)
 {
     Orc *o = &jit->orc;
-    if (cpu_limit() && strcmp(cpu_limit(), "avx2"))
-        return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor empty");
+    if (cpu_limit() && !cpu_is_limited("avx2") && !cpu_is_limited("avx512"))
+        return refused(jit, "the environment's RELAY_CPU is neither `avx2` nor `avx512` nor empty");
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
     set_options();
@@ -125,8 +133,7 @@ static bool find_target(Jit *jit)
     o->triple = LLVMGetDefaultTargetTriple();
     o->cpu = LLVMGetHostCPUName();
     o->features = LLVMGetHostCPUFeatures();
-    if (cpu_limit())
-        limit_features(o->features);
+    limit_all(o->features);
     LLVMTargetRef target;
     char *text = NULL;
     if (LLVMGetTargetFromTriple(o->triple, &target, &text))

@@ -49,7 +49,7 @@ static void add_loads(Collect *c, Te *e)
 }
 
 /* The first and the last of `n` places that are touched together. */
-static void add_span(Collect *c, int buffer, const Te *at, int n, bool writes)
+static void add_span(Collect *c, int buffer, const Te *at, int64_t n, bool writes)
 {
     add_place(c, buffer, at, 0, writes);
     add_place(c, buffer, at, n - 1, writes);
@@ -84,6 +84,16 @@ static void collect_matrices(Collect *c)
     add_span(c, s->buffer, s->at, NEST_TILE_SUMS, true);
 }
 
+static void collect_matrix(Collect *c)
+{
+    const NestNode *s = c->node;
+    int64_t span[3];
+    nest_matrix_spans(s->matrix, span);
+    add_span(c, s->value->tensor, s->value->index[0], span[0], false);
+    add_span(c, s->number->tensor, s->number->index[0], span[1], false);
+    add_span(c, s->buffer, s->at, span[2], true);
+}
+
 static void collect(void *data, NestNode *node)
 {
     Collect *c = data;
@@ -94,6 +104,10 @@ static void collect(void *data, NestNode *node)
         return;
     if (node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP) {
         collect_matrices(c);
+        return;
+    }
+    if (node->kind == NEST_MATRIX) {
+        collect_matrix(c);
         return;
     }
     if (node->kind == NEST_PRODUCT) {

@@ -305,6 +305,60 @@ static void run_product(const Run *r, const NestNode *s)
             }
 }
 
+/* Four products of bytes of the matrix's words. */
+static uint32_t dots_of(const NestMatrix *m, const char *a, const char *b)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < NEST_WORD; i++) {
+        double x = dtype_get_double(m->factors[0], a + i),
+               y = dtype_get_double(m->factors[1], b + i);
+        sum += (uint32_t)(int32_t)(x * y);
+    }
+    return sum;
+}
+
+/* The sum of one place, from where its row and column begin; false: a word is out of reach. */
+static bool sum_of_matrix(Run *r, const NestNode *s, int64_t a, int64_t b, uint32_t *sum)
+{
+    const NestMatrix *m = s->matrix;
+    int64_t turn[NEST_MATRIX_AXES] = {0};
+    int i;
+    *sum = 0;
+    do {
+        int64_t from = a, to = b;
+        for (i = 0; i < m->n; i++) {
+            from += turn[i] * m->axis[i].first;
+            to += turn[i] * m->axis[i].second;
+        }
+        for (int64_t k = 0; k < NEST_MATRIX_SIDE; k++) {
+            int64_t second = to + k * m->second_word;
+            if (!reach(r, s->value->tensor, from + k, false) ||
+                !reach(r, s->number->tensor, second, false))
+                return false;
+            *sum += dots_of(m, element_at(r, s->value->tensor, from + k),
+                            element_at(r, s->number->tensor, second));
+        }
+        for (i = m->n - 1; i >= 0 && ++turn[i] == m->axis[i].extent; i--)
+            turn[i] = 0;
+    } while (i >= 0);
+    return true;
+}
+
+static void run_matrix(Run *r, const NestNode *s)
+{
+    const NestMatrix *m = s->matrix;
+    int64_t at = eval_index(r, s->at), a = eval_index(r, s->value->index[0]),
+            b = eval_index(r, s->number->index[0]);
+    for (int64_t i = 0; i < m->rows && !r->failed; i++)
+        for (int64_t j = 0; j < m->columns && !r->failed; j++) {
+            uint32_t sum;
+            int64_t column = j / NEST_MATRIX_SIDE * m->second_block + j % NEST_MATRIX_SIDE;
+            if (sum_of_matrix(r, s, a + i * m->first_row, b + column, &sum) &&
+                reach(r, s->buffer, at + i * m->row_step + j, true))
+                memcpy(element_at(r, s->buffer, at + i * m->row_step + j), &sum, sizeof sum);
+        }
+}
+
 /* ---- threads of a block ------------------------------------------------------------------------------------------------- */
 
 /* Which threads are there, by number. */
@@ -699,8 +753,8 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
         int64_t *var = &r->var[s->var];
         for (*var = 0; *var < s->extent && !r->failed; ++*var)
             run_in_step(r, &s->body, there);
-    } else if (s->kind == NEST_PRODUCT) {
-        r->failed = "the library is wanted inside of a kernel";
+    } else if (s->kind == NEST_PRODUCT || s->kind == NEST_MATRIX) {
+        r->failed = "a processor's product is wanted inside of a kernel";
     } else {
         for (int t = 0; t < r->threads && !r->failed; t++) {
             r->now.thread = t;
@@ -828,6 +882,8 @@ static void run_block(Run *r, const NestBlock *block)
             run_kernel(r, s);
         } else if (s->kind == NEST_PRODUCT) {
             run_product(r, s);
+        } else if (s->kind == NEST_MATRIX) {
+            run_matrix(r, s);
         } else if (s->kind == NEST_LOOP) {
             for (r->var[s->var] = 0; r->var[s->var] < s->extent && !r->failed; r->var[s->var]++)
                 run_block(r, &s->body);

@@ -176,6 +176,27 @@ NestNode *nest_tile(Nest *n, int buffer, Te *at, const DType factors[2], Te *fir
     return s;
 }
 
+NestNode *nest_matrix(Nest *n, int buffer, Te *at, const NestMatrix *m, Te *first, Te *second)
+{
+    NestNode *s = nest_store(n, buffer, at, first);
+    s->kind = NEST_MATRIX;
+    s->number = second;
+    s->matrix = arena_copy(n->arena, m, sizeof *m);
+    return s;
+}
+
+void nest_matrix_spans(const NestMatrix *m, int64_t out[3])
+{
+    enum { SIDE = NEST_MATRIX_SIDE };
+    out[0] = (m->rows - 1) * m->first_row + SIDE;
+    out[1] = (SIDE - 1) * m->second_word + (m->columns / SIDE - 1) * m->second_block + SIDE;
+    out[2] = (m->rows - 1) * m->row_step + m->columns;
+    for (int i = 0; i < m->n; i++) {
+        out[0] += (m->axis[i].extent - 1) * m->axis[i].first;
+        out[1] += (m->axis[i].extent - 1) * m->axis[i].second;
+    }
+}
+
 NestNode *nest_group(Nest *n, int buffer, Te *at, const NestGroup *g, Te *first, Te *second)
 {
     NestNode *s = nest_tile(n, buffer, at, g->factors, first, second);

@@ -14,6 +14,8 @@
  * A load of bytes may give four from a position on as one word (nest_word), side by side or some apart: words of neighbouring positions
  * share bytes, as windows do that slide over a row.
  *
+ * NEST_MATRIX stores sums of products of words, up to 32 rows and columns of them at a time, which registers of matrices may compute.
+ *
  * A loop runs at least once. All iterations of an unrolled, vector or parallel loop may run at once: none needs what another does.
  * Parallel loops stand in the root, and alone within each other: together they are one loop over all of their iterations.
  *
@@ -92,6 +94,7 @@ typedef enum NestKind {
     NEST_FOLD, /* buffer[at] = fold(buffer[at], value) */
     NEST_IF_NAN, /* when buffer[at] is NaN: body */
     NEST_PRODUCT, /* a matrix product by the library */
+    NEST_MATRIX, /* buffer[at…] = `matrix` of bytes, from the words on that `value` and `number` load */
     NEST_BARRIER, /* all threads of the block come here before one goes on */
     NEST_SHUFFLE, /* buffer[at] = value of the thread whose number in the warp differs in the bits of `lanes` */
     NEST_FETCH, /* buffer[at…] = words of the warp's matrices in shared memory, `lanes` of them; `value` loads a row's first element */
@@ -142,6 +145,21 @@ typedef struct NestProduct {
     Span span; /* of what is computed, for readers */
 } NestProduct;
 
+/* Sums of products of bytes, four in a word: row i and column j at i * row_step + j are the sum over all turns of the axes and over words k of
+ *     first[turns of the axes + i * first_row + k] . second[turns + k * second_word + j / 16 * second_block + j % 16].
+ * Rows and columns are 16 or 32, and no step is below 0. */
+#define NEST_MATRIX_SIDE 16
+#define NEST_MATRIX_AXES 3
+typedef struct NestMatrix {
+    int rows, columns;
+    DType factors[2]; /* their bytes */
+    int64_t row_step, first_row, second_word, second_block;
+    int n; /* axes, outermost first */
+    struct {
+        int64_t extent, first, second;
+    } axis[NEST_MATRIX_AXES];
+} NestMatrix;
+
 /* Elements `offset` + position * step of a buffer, along each axis from `first` on `length` of its positions 0..extent. The first axis has
  * neighbours, and is the innermost in shared memory. */
 typedef struct NestBox {
@@ -181,6 +199,7 @@ struct NestNode {
     int64_t folds, pitch[2]; /* GROUP: all folds; from a matrix of either factor to the next one */
     bool boxed; /* GROUP: both factors lie as boxes, and have no pitch */
     NestBox *box; /* BULK */
+    NestMatrix *matrix; /* MATRIX */
     int gate; /* BULK: its buffer */
     DType factors[2]; /* TILE: their elements, which lie in 32-bit words */
     int winner; /* FOLD of positions: the buffer of the value that won; `buffer` has its number, from -1 */
@@ -238,6 +257,10 @@ Te *nest_expression(Nest *n, const TeProgram *p, int stage, NestLinear *axes, in
 Te *nest_scatter_place(Nest *n, const TeProgram *p, int buffer, NestLinear *axes);
 /* What the library multiplies, as a statement. */
 NestNode *nest_product(Nest *n, int buffer, const NestProduct *product);
+/* Sums of a matrix. */
+NestNode *nest_matrix(Nest *n, int buffer, Te *at, const NestMatrix *m, Te *first, Te *second);
+/* How many elements from the first to the last it touches: of the first factor, of the second, of the sums. */
+void nest_matrix_spans(const NestMatrix *m, int64_t out[3]);
 int nest_var(Nest *n, const char *name);
 int nest_buffer(Nest *n, NestBuffer b);
 NestNode *nest_loop(Nest *n, const char *name, int64_t extent);

@@ -161,6 +161,15 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         te_print_expr(out, s->number, &names->base, indent + 4);
         buf_printf(out, ", %lld folds%s", (long long)s->folds, s->boxed ? " of boxes" : "");
         break;
+    case NEST_MATRIX:
+        print_place(names, out, s->buffer, s->at);
+        buf_printf(out, " = matrix of %d rows from ", s->matrix->rows);
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_printf(out, " and %d columns from ", s->matrix->columns);
+        te_print_expr(out, s->number, &names->base, indent + 4);
+        for (int i = 0; i < s->matrix->n; i++)
+            buf_printf(out, "%s%lld", i ? " x " : ", turns ", (long long)s->matrix->axis[i].extent);
+        break;
     case NEST_FETCH:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " = %d matrices%s of rows from ", s->lanes, s->turned ? ", turned," : "");

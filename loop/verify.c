@@ -293,6 +293,31 @@ static void check_copy(Verify *v, const NestNode *s)
         fail(v, "a copy is not of what lies side by side");
 }
 
+static bool is_word_of(const Verify *v, const Te *load)
+{
+    const NestBuffer *b = is_flat_load(load) ? &v->n->buffers.at[load->tensor] : NULL;
+    return b && b->place != NEST_REGISTER && b->dtype.code == DTYPE_CODE_INT && b->dtype.bits == 32;
+}
+
+/* Positions are looked at as accesses. */
+static void check_matrix(Verify *v, const NestNode *s)
+{
+    const NestMatrix *m = s->matrix;
+    const NestBuffer *sums = &v->n->buffers.at[s->buffer];
+    bool fits = sums->place != NEST_REGISTER && sums->dtype.code == DTYPE_CODE_INT &&
+                sums->dtype.bits == 32 && is_word_of(v, s->value) && is_word_of(v, s->number) &&
+                (m->rows == NEST_MATRIX_SIDE || m->rows == 2 * NEST_MATRIX_SIDE) &&
+                (m->columns == NEST_MATRIX_SIDE || m->columns == 2 * NEST_MATRIX_SIDE) &&
+                m->n > 0 && m->n <= NEST_MATRIX_AXES && m->row_step >= m->columns &&
+                m->first_row >= 0 && m->second_word >= 0 && m->second_block >= 0;
+    for (int i = 0; i < 2; i++)
+        fits = fits && dtype_is_int(m->factors[i]) && m->factors[i].bits == 8;
+    for (int i = 0; i < m->n && fits; i++)
+        fits = m->axis[i].extent > 0 && m->axis[i].first >= 0 && m->axis[i].second >= 0;
+    if (!fits)
+        fail(v, "a matrix is not of words of bytes");
+}
+
 static bool is_gate(const Verify *v, int buffer)
 {
     const NestBuffer *b = &v->n->buffers.at[buffer];
@@ -367,6 +392,8 @@ static void check_node(void *data, NestNode *node)
         check_tile(v, node);
     if (node->kind == NEST_GROUP)
         check_group(v, node);
+    if (node->kind == NEST_MATRIX)
+        check_matrix(v, node);
     if (node->kind == NEST_PAIR)
         check_pair(v, node);
     if (node->kind == NEST_OPEN || node->kind == NEST_PASS)

@@ -80,6 +80,18 @@ typedef struct Tile {
 
 /* Puts the tile into the loop, which stands apart; gives the register buffer, in which (row, vector, lane) stand side by side. */
 int tile_in(Nest *n, NestNode *loop, const Tile *t);
+/* Words that registers of matrices multiply, whose bytes have the signs that they have. */
+extern const Words matrix_words;
+/* Sides of matrices that an extent fills; the last one may not be full. */
+int64_t matrix_sides(int64_t extent);
+/* Whether bytes of these types are multiplied so. */
+bool matrix_takes(const Sched *s, DType sum, DType first, DType second);
+/* The same tile of bytes by registers of matrices: up to two sides of rows and two vectors, of which all rows of whole sides are read, and whole
+ * sides of turns of the last axis. Gives a buffer in memory in which the sums lie in the same order. */
+int matrix_in(Nest *n, NestNode *home, const Tile *t, const DType factors[2]);
+/* What such tiles cost for all rows and vectors, with so many turns of sums, in vector operations. */
+double matrix_tiles_cost(int64_t rows, int64_t columns, int64_t turns);
+
 /* Stores what the tile has summed up: vector v of row i at to + i * row_step + v * vector_step. */
 void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, const NestLinear *to,
                 int64_t row_step, int64_t vector_step);
@@ -89,6 +101,15 @@ void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, 
 int64_t spread_pitch(int64_t pitch);
 /* What a turn of the sum costs for all rows and vectors, in vector operations. */
 double tile_cost(const Machine *m, int64_t rows, int64_t blocks);
+
+/* The data of a convolution, or a copy of it with its border, small integers in words of neighbouring channels: so many turns of them, from
+ * row to row and from turn to turn; behind the last one lies room for so many words more. */
+typedef struct ConvData {
+    int buffer;
+    int64_t pitch, plane;
+} ConvData;
+
+ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, int64_t room);
 
 /* Images that lie as [outer][height][width][inner], with a border around the elements of the axes. */
 typedef struct Bordered {

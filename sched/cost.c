@@ -43,6 +43,8 @@ static double work_of(Sched *s, const NestNode *node, const NestNode *vector)
         return (double)p->batch.extent * (double)p->m.extent * (double)p->n.extent *
                (double)p->k.extent / (double)s->lanes;
     }
+    if (node->kind == NEST_MATRIX)
+        return sched_matrix_cost(node->matrix);
     bool memory = node->kind == NEST_STORE && s->n->buffers.at[node->buffer].place != NEST_REGISTER;
     Work w = {.n = s->n, .node = node, .vector = vector, .work = memory ? 1 : 0};
     /* A product is added in one operation. */

@@ -14,11 +14,11 @@ typedef struct Direct {
     int64_t turns; /* words of a group's input channels */
     int64_t blocks; /* vectors of output channels */
     int64_t height, vectors; /* of a tile */
-    int64_t pitch, plane; /* of the data that is read */
     int64_t rows,
         columns; /* of results: a window of one element goes over a plane as over one row */
     int64_t chunk; /* results that are stored at once */
-    int data, weights, start, results; /* buffers */
+    ConvData data;
+    int weights, start, results; /* buffers */
 } Direct;
 
 /* weights[g, o, y, x, i, lane] = weight[g * channels + lanes * o + lane, i, y, x], words of such; and where their sums start */
@@ -78,16 +78,16 @@ static bool has_border(const ConvAxis *a)
 }
 
 /* Words of a piece of the channels, in one loop over all. */
-static void copy_words(const Direct *d, int copy, const Piece *channels)
+static void copy_words(Sched *s, const Conv *c, const Words *w, int64_t turns, const ConvData *d,
+                       const Piece *channels)
 {
-    const Conv *c = d->c;
-    Nest *n = d->s->n;
+    Nest *n = s->n;
     NestNode *group = loop_in(n, channels->in, "g", c->n * c->groups);
     NestNode *y = loop_in(n, group, "y", c->y.in), *x = loop_in(n, y, "x", c->x.in);
-    NestLinear to = linear_over(&channels->from, d->words.each);
+    NestLinear to = linear_over(&channels->from, w->each);
     to = linear_times(&to, d->plane);
     to.c += c->y.before * d->pitch + c->x.before;
-    nest_add_term(&to, group->var, d->turns * d->plane);
+    nest_add_term(&to, group->var, turns * d->plane);
     nest_add_term(&to, y->var, d->pitch);
     nest_add_term(&to, x->var, 1);
     Te *element[4];
@@ -99,31 +99,26 @@ static void copy_words(const Direct *d, int copy, const Piece *channels)
         nest_add_term(&from, x->var, 1);
         element[i] = nest_load(n, c->data, nest_position(n, &from));
     }
-    Te *word = words_pack(&n->te, &d->words, element, (int)channels->size, true);
-    nest_append(n, x, nest_store(n, copy, nest_position(n, &to), word));
-    sched_map(d->s, channels->in ? channels->in : group);
+    Te *word = words_pack(&n->te, w, element, (int)channels->size, true);
+    nest_append(n, x, nest_store(n, d->buffer, nest_position(n, &to), word));
+    sched_map(s, channels->in ? channels->in : group);
 }
 
-/* The data, or a copy of it with its border. */
-static int bordered_data(Direct *d)
+ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, int64_t room)
 {
-    const Conv *c = d->c;
-    Nest *n = d->s->n;
-    d->pitch = c->x.in;
-    d->plane = c->y.in * c->x.in;
-    if (!has_border(&c->y) && !has_border(&c->x) && d->words.each == 1)
-        return c->data;
-    int64_t height = extent_of(&c->y), planes = c->n * c->groups * d->turns;
-    d->pitch = extent_of(&c->x);
-    d->plane = height * d->pitch;
-    int copy = scratch_of(n, "bordered", words_dtype(&d->words, c->of_data), planes * d->plane);
-    zero_border(d->s, copy,
-                (Bordered){planes, 1, height, d->pitch, &c->y, &c->x, words_zero(&d->words)});
+    ConvData d = {c->data, c->x.in, c->y.in * c->x.in};
+    if (!has_border(&c->y) && !has_border(&c->x) && w->each == 1)
+        return d;
+    int64_t height = extent_of(&c->y), planes = c->n * c->groups * turns;
+    d.pitch = extent_of(&c->x);
+    d.plane = height * d.pitch;
+    d.buffer = scratch_of(s->n, "bordered", words_dtype(w, c->of_data), planes * d.plane + room);
+    zero_border(s, d.buffer, (Bordered){planes, 1, height, d.pitch, &c->y, &c->x, words_zero(w)});
     Piece channels[2];
-    int count = pieces_of(n, NULL, "c", c->ic, d->words.each, channels);
+    int count = pieces_of(s->n, NULL, "c", c->ic, w->each, channels);
     for (int i = 0; i < count; i++)
-        copy_words(d, copy, &channels[i]);
-    return copy;
+        copy_words(s, c, w, turns, &d, &channels[i]);
+    return d;
 }
 
 /* ---- the sums ------------------------------------------------------------------------------------------------------------ */
@@ -144,21 +139,21 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
     Tile t = {.rows = tile->size,
               .vectors = r->vectors,
               .lanes = (int)lanes,
-              .a = d->data,
+              .a = d->data.buffer,
               .b = d->weights,
               .words = d->words,
               .start = d->start,
               .a_row = c->x.stride,
               .b_vector = d->turns * taps * lanes,
               .n_axes = 3,
-              .axis = {{c->y.taps, c->y.dilation * d->pitch, c->x.taps * d->turns * lanes},
+              .axis = {{c->y.taps, c->y.dilation * d->data.pitch, c->x.taps * d->turns * lanes},
                        {c->x.taps, c->x.dilation, d->turns * lanes},
-                       {d->turns, d->plane, lanes}}};
+                       {d->turns, d->data.plane, lanes}}};
     linear_add(&t.start_at, &r->group, d->blocks * lanes);
     linear_add(&t.start_at, &r->block, lanes);
-    linear_add(&t.a_at, &r->image, c->groups * d->turns * d->plane);
-    linear_add(&t.a_at, &r->group, d->turns * d->plane);
-    linear_add(&t.a_at, &r->row, c->y.stride * d->pitch);
+    linear_add(&t.a_at, &r->image, c->groups * d->turns * d->data.plane);
+    linear_add(&t.a_at, &r->group, d->turns * d->data.plane);
+    linear_add(&t.a_at, &r->row, c->y.stride * d->data.pitch);
     linear_add(&t.a_at, &chunk->from, c->x.stride);
     linear_add(&t.a_at, &tile->from, c->x.stride);
     linear_add(&t.b_at, &r->group, d->blocks * t.b_vector);
@@ -301,7 +296,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     words_of(s->m->dots, c->dtype, c->of_data, c->of_weight, &d.words);
     d.turns = words_along(&d.words, c->ic);
     d.blocks = (c->oc + s->lanes - 1) / s->lanes;
-    d.data = bordered_data(&d);
+    d.data = lay_out_data(s, c, &d.words, d.turns, 0);
     if (c->rank == 4 && conv_is_one_row(c) &&
         (tail->stage < 0 || tail_axis(s, tail->stage, 2, 3) == 3)) {
         d.columns *= d.rows;

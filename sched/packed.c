@@ -20,6 +20,8 @@ typedef struct Packed {
     int64_t column_from, vector_step,
         turn_step; /* from vector to vector and from row to row of the second */
     bool plain;
+    bool matrices; /* tiles are of registers of matrices */
+    int64_t row_room; /* behind the last row */
     NestNode *batch; /* the loop over products, or NULL */
     Piece part; /* of the rows, within which all columns are gone through */
     int64_t batch_step; /* of the second */
@@ -103,10 +105,10 @@ static void lay_out_rows(Packed *d, int64_t pitch)
     d->row_pitch = pitch;
     d->row_batch = q->m.extent * pitch;
     d->rows = scratch_of(d->s->n, "rows", words_dtype(&d->words, product_dtype(d->s->p, q->a)),
-                         q->batch.extent * d->row_batch);
+                         q->batch.extent * d->row_batch + d->row_room);
     if (whole > 0)
         copy_rows(d, &(Piece){.size = whole});
-    if (whole < d->turns)
+    if (q->k.extent % d->words.each)
         copy_rows(d, &(Piece){.from = {.c = whole}, .size = 1});
 }
 
@@ -143,7 +145,9 @@ static void store_rows(const Packed *d, NestNode *home, const Tile *t, int acc,
     int of = d->s->p->n_inputs + (d->tail->stage < 0 ? d->stage : d->tail->stage);
     for (int64_t v = 0; v < t->vectors; v++) {
         int64_t size = columns - v * lanes < lanes ? columns - v * lanes : lanes;
-        NestNode *i = unrolled_in(n, home, "i", t->rows), *lane = vector_in(n, i, size, t->lanes);
+        NestNode *i =
+            d->matrices ? loop_in(n, home, "i", t->rows) : unrolled_in(n, home, "i", t->rows);
+        NestNode *lane = vector_in(n, i, size, t->lanes);
         NestLinear from = {.c = v * lanes}, at[2] = {*row, {.c = v * lanes}}, to = {0};
         nest_add_term(&from, i->var, t->vectors * lanes);
         nest_add_term(&from, lane->var, 1);
@@ -201,7 +205,9 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
             nest_add_term(&t.start_at, d->batch->var, d->blocks * lanes);
             nest_add_term(&t.b_at, d->batch->var, d->batch_step);
         }
-        store_rows(d, home, &t, tile_in(n, home, &t), &rows[i].from, block, columns);
+        const DType factors[2] = {product_dtype(d->s->p, d->q->a), product_dtype(d->s->p, d->q->b)};
+        int acc = d->matrices ? matrix_in(n, home, &t, factors) : tile_in(n, home, &t);
+        store_rows(d, home, &t, acc, &rows[i].from, block, columns);
     }
 }
 
@@ -293,6 +299,49 @@ void packed_build(Sched *s, int stage, const Tail *tail)
     d.vector_step = d.turns * s->lanes;
     d.turn_step = s->lanes;
     spread_rows(&d);
+    add_all(&d);
+}
+
+/* ---- in registers of matrices ---------------------------------------------------------------------------------------------- */
+
+bool matrices_fits(const Sched *s, int stage)
+{
+    NestProduct q;
+    return packed_fits(s, stage) && product_sides(s->p, stage, &q) &&
+           matrix_takes(s, s->p->stages[stage].dtype, product_dtype(s->p, q.a),
+                        product_dtype(s->p, q.b));
+}
+
+static int64_t whole_turns(const NestProduct *q)
+{
+    return matrix_sides(words_along(&matrix_words, q->k.extent)) * NEST_MATRIX_SIDE;
+}
+
+double matrices_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    double bytes = 4 * (double)((q.m.extent + q.n.extent) * whole_turns(&q));
+    return matrix_tiles_cost(q.m.extent, q.n.extent, whole_turns(&q)) + SCHED_BYTE_COST * bytes;
+}
+
+void matrices_build(Sched *s, int stage, const Tail *tail)
+{
+    NestProduct q;
+    product_sides(s->p, stage, &q);
+    Packed d = product_in(s, &q, stage, tail);
+    d.matrices = true;
+    d.words = matrix_words;
+    d.turns = whole_turns(&q);
+    d.height = 2 * NEST_MATRIX_SIDE;
+    d.vectors = 2;
+    if (!pack_columns(&d))
+        return;
+    int64_t pitch = spread_pitch(d.turns);
+    d.vector_step = d.turns * s->lanes;
+    d.turn_step = s->lanes;
+    d.row_room = (matrix_sides(q.m.extent) * NEST_MATRIX_SIDE - q.m.extent) * pitch;
+    lay_out_rows(&d, pitch);
     add_all(&d);
 }
 

@@ -234,7 +234,9 @@ static void count_functions(void *data, Te *e)
 static double work_of(const Sched *s, const NestNode *node)
 {
     double work = node->kind == NEST_LOOP ? 0 : node->kind == NEST_STORE ? STORE_WORK : 1;
-    if (node->value) {
+    if (node->kind == NEST_MATRIX)
+        work = sched_matrix_cost(node->matrix) * NEST_MATRIX_SIDE;
+    else if (node->value) {
         PtrMap seen = {0};
         te_each(s->arena, &seen, node->value, count_functions, &work);
         ptrmap_deinit(&seen);

@@ -14,6 +14,7 @@ typedef struct Machine {
     int threads;
     int64_t second_cache; /* bytes of that of a core */
     bool dots; /* TE_DOTS is an instruction */
+    bool matrices; /* NEST_MATRIX is instructions */
     bool exchanges; /* one instruction puts the bytes of the widest register into any order */
     bool
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */
@@ -79,6 +80,9 @@ void sched_fuse(Sched *s, NestNode *loop);
 /* How dear the loads below are for a vector along the loop: nothing for what stays, 1 for contiguous elements, 16 for scattered ones,
  * over the lanes that are of use. */
 double sched_vector_cost(Sched *s, NestNode *loop);
+
+/* What a matrix costs, in vector operations. */
+double sched_matrix_cost(const NestMatrix *m);
 
 /* strategies: each takes a part of the root */
 void sched_map(Sched *s, NestNode *node);

@@ -29,11 +29,13 @@ static bool takes_matrix(const Sched *s, int stage, int tail)
 static const Strategy strategies[] = {
     {"winograd", winograd_fits, winograd_cost, takes_images, winograd_build, winograd_elsewhere},
     {"direct", direct_fits, direct_cost, takes_images, direct_build, blocked_elsewhere},
+    {"matrix", matrix_fits, matrix_cost, takes_images, matrix_build, NULL},
     {"blocked", blocked_fits, blocked_cost, takes_images, blocked_build, NULL},
     {"depthwise", depthwise_fits, depthwise_cost, takes_images, depthwise_build,
      channels_elsewhere},
     {"channels", channels_fits, channels_cost, takes_images, channels_build, NULL},
     {"packed", packed_fits, packed_cost, takes_matrix, packed_build, NULL},
+    {"matrices", matrices_fits, matrices_cost, takes_matrix, matrices_build, NULL},
     {"plain", plain_fits, plain_cost, takes_matrix, plain_build, NULL},
     {"turned", turned_fits, turned_cost, takes_matrix, turned_build, NULL},
     {"product", product_fits, product_cost, NULL, product_build, NULL},

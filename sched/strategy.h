@@ -48,10 +48,12 @@ DType product_dtype(const TeProgram *p, int id);
     void name##_build(Sched *s, int stage, const Tail *t);
 STRATEGY(winograd)
 STRATEGY(direct)
+STRATEGY(matrix)
 STRATEGY(blocked)
 STRATEGY(depthwise)
 STRATEGY(channels)
 STRATEGY(packed)
+STRATEGY(matrices)
 STRATEGY(plain)
 STRATEGY(turned)
 STRATEGY(product)

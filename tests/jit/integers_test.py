@@ -53,6 +53,21 @@ def conv2d(dice):
                                           f'kernel_size={taps}, out_dtype="int32")')
 
 
+def dense_wide(dice):
+    """Sums that fill registers of matrices, where the processor has them, and some that do not."""
+    m, n, k = dice.randint(10, 70), dice.randint(20, 100), dice.randint(60, 300)
+    return (m, k), (n, k), f'nn.dense(%x, %w, units={n}, out_dtype="int32")'
+
+
+def conv2d_wide(dice):
+    groups = dice.choice([1, 1, 2])
+    ic, oc, taps = dice.randint(20, 90) * groups, dice.randint(10, 50) * groups, [dice.randint(1, 3), dice.randint(1, 5)]
+    x = (dice.randint(1, 2), ic, dice.randint(5, 9), dice.randint(6, 40))
+    return x, (oc, ic // groups, *taps), (f"nn.conv2d(%x, %w, strides=[{dice.randint(1, 2)}, 1], padding={[dice.randint(0, 2) for _ in range(4)]}, "
+                                          f"dilation=[{dice.randint(1, 2)}, 1], groups={groups}, channels={oc}, kernel_size={taps}, "
+                                          f'out_dtype="int32")')
+
+
 def depthwise(dice):
     """Windows of one word a row and of several, of each channel on its own."""
     channels, taps, dilation = dice.choice([2, 3, 5, 8, 16, 40]), [dice.randint(1, 5), dice.randint(1, 9)], [dice.randint(1, 2), dice.randint(1, 3)]
@@ -106,6 +121,11 @@ class Integers(unittest.TestCase):
     def test_dense(self):
         for seed in range(16):
             self.check(dense, seed)
+
+    def test_wide(self):
+        for seed in range(1, 25, 2):
+            self.check(dense_wide, seed)
+            self.check(conv2d_wide, seed)
 
     def test_batch_matmul(self):
         for seed in range(8):

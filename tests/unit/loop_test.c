@@ -327,6 +327,117 @@ static void test_words(void)
         CHECK(is_well_formed(i8, 0) && !is_well_formed(i8, 1) && !is_well_formed(i32, 0));
 }
 
+/* ---- matrices ------------------------------------------------------------------------------------------------------------ */
+
+static NestMatrix random_matrix(void)
+{
+    NestMatrix m = {.rows = 16 + 16 * (int)below(2),
+                    .columns = 16 + 16 * (int)below(2),
+                    .first_row = below(40),
+                    .second_word = below(40),
+                    .second_block = below(40),
+                    .n = 1 + (int)below(NEST_MATRIX_AXES)};
+    m.row_step = m.columns + below(5);
+    for (int i = 0; i < 2; i++)
+        m.factors[i] = (DType){below(2) ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1};
+    for (int i = 0; i < m.n; i++) {
+        m.axis[i].extent = 1 + below(3);
+        m.axis[i].first = below(30);
+        m.axis[i].second = below(30);
+    }
+    return m;
+}
+
+static bool build_matrix(void *data, Nest *n, int stage)
+{
+    NestNode *loop = nest_loop(n, "i", 1);
+    Te *zero = te_int(&n->te, 0);
+    nest_append(n, NULL, loop);
+    nest_append(n, loop,
+                nest_matrix(n, n->n_inputs + stage, zero, data, nest_load(n, 0, zero),
+                            nest_load(n, 1, zero)));
+    return true;
+}
+
+/* One statement whose buffers lack as many elements. */
+static Nest *matrix_nest(NestMatrix *m, const int64_t missing[3])
+{
+    TeBuilder b;
+    int64_t size[3];
+    nest_matrix_spans(m, size);
+    for (int i = 0; i < 3; i++)
+        size[i] -= missing[i];
+    te_begin(&b, &cx, &arena);
+    te_add_input(&b, i32, 1, &size[0]);
+    te_add_input(&b, i32, 1, &size[1]);
+    TeTensor y = te_map(&b, i32, 1, &size[2], te_number(&b, i32, 0));
+    return nest_of(&cx, &arena, te_finish(&b, 1, &y, false),
+                   &(NestParts){.build = build_matrix, .data = m});
+}
+
+static int byte_of(DType t, uint32_t word, int i)
+{
+    uint8_t v = (uint8_t)(word >> 8 * i);
+    return dtype_is_signed(t) ? (int8_t)v : v;
+}
+
+static uint32_t matrix_sum(const NestMatrix *m, const uint32_t *a, const uint32_t *b, int axis)
+{
+    uint32_t sum = 0;
+    if (axis < m->n && axis < NEST_MATRIX_AXES) {
+        for (int64_t k = 0; k < m->axis[axis].extent; k++)
+            sum +=
+                matrix_sum(m, a + k * m->axis[axis].first, b + k * m->axis[axis].second, axis + 1);
+        return sum;
+    }
+    for (int64_t k = 0; k < 16; k++)
+        for (int i = 0; i < 4; i++)
+            sum += (uint32_t)(byte_of(m->factors[0], a[k], i) *
+                              byte_of(m->factors[1], b[k * m->second_word], i));
+    return sum;
+}
+
+/* Bytes with and without signs, and all words in reach; what lies between the rows of sums stays. */
+static void test_matrices(void)
+{
+    for (int turn = 0; turn < 40; turn++) {
+        NestMatrix m = random_matrix();
+        Nest *n = matrix_nest(&m, (int64_t[3]){0});
+        uint32_t *memory[3];
+        for (int i = 0; i < 3; i++) {
+            int64_t size = n->buffers.at[i].size;
+            memory[i] = arena_new_array(&arena, uint32_t, (size_t)size);
+            for (int64_t k = 0; k < size; k++)
+                memory[i][k] = (uint32_t)below((int64_t)1 << 32);
+        }
+        uint32_t before = memory[2][m.columns];
+        bool ran = CHECK(!nest_verify(n)) && CHECK(nest_run(n, (char **)memory));
+        bool same = true;
+        for (int64_t i = 0; i < m.rows; i++)
+            for (int64_t j = 0; j < m.columns; j++)
+                same &= memory[2][i * m.row_step + j] ==
+                        matrix_sum(&m, memory[0] + i * m.first_row,
+                                   memory[1] + j / 16 * m.second_block + j % 16, 0);
+        CHECK(ran && same);
+        CHECK(m.row_step == m.columns || memory[2][m.columns] == before);
+        for (int i = 0; i < 3; i++)
+            CHECK(nest_verify(matrix_nest(&m, (int64_t[3]){i == 0, i == 1, i == 2})) != NULL);
+        Buf text = {0};
+        nest_print(&text, n);
+        CHECK(strstr(buf_text(&text), " = matrix of ") != NULL);
+        buf_deinit(&text);
+    }
+    NestMatrix wrong[4];
+    for (int i = 0; i < 4; i++)
+        wrong[i] = random_matrix();
+    wrong[0].rows = 17;
+    wrong[1].row_step = wrong[1].columns - 1;
+    wrong[2].factors[1] = i32;
+    wrong[3].n = 0;
+    for (int i = 0; i < 4; i++)
+        CHECK(nest_verify(matrix_nest(&wrong[i], (int64_t[3]){0})) != NULL);
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -339,6 +450,7 @@ int main(void)
     test_random(chosen, 2000);
     test_random(divided, 2000);
     test_random(words, 2000);
+    test_matrices();
     test_words();
     for (int i = 0; i < PRIMITIVES; i++)
         if (!CHECK(taken[i] > 100))

@@ -247,6 +247,7 @@ static Machine machine_of(void)
                      below(2) ? 1 << 20 : 1 << 16,
                      below(2),
                      below(2),
+                     below(2),
                      true,
                      true};
 }
@@ -456,7 +457,7 @@ static void test_threads(void)
         Tensor *w = random_tensor(&p->inputs[1]);
         const Tensor *known[4] = {NULL, w};
         const char *why;
-        Machine m = {64, 32, 2, 1 << 20, false, false, true, true};
+        Machine m = {64, 32, 2, 1 << 20, false, false, false, true, true};
         Nest *n = sched_program(&cx, &arena, &m, p, known, &why);
         int64_t all = 0, spread = 0;
         for (size_t k = 0; k < n->root.n; k++) {
