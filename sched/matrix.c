@@ -51,25 +51,36 @@ int matrix_in(Nest *n, NestNode *home, const Tile *t, const DType factors[2])
     return sums;
 }
 
-/* What a product of two registers takes, making them ready for a sum, and a vector that is stored and loaded again. */
-#define PRODUCT_COST 36.0
-#define READY_COST 400.0
-#define STORED_COST 3.0
+/* What a product of two registers takes, and the least that a turn does, for the next one waits until its sums are there; making the registers
+ * ready for a sum, and a vector that is stored and loaded again. */
+#define PRODUCT_COST 36
+#define TURN_COST 110
+#define READY_COST 500.0
+#define STORED_COST 4.0
+
+static double block_cost(int64_t high, int64_t wide, int64_t turns)
+{
+    int64_t products = high * wide * PRODUCT_COST;
+    return high * wide == 0
+               ? 0
+               : READY_COST + (double)((products > TURN_COST ? products : TURN_COST) * turns);
+}
 
 double sched_matrix_cost(const NestMatrix *m)
 {
-    double products = m->rows / SIDE * (m->columns / SIDE);
+    int64_t turns = 1;
     for (int i = 0; i < m->n; i++)
-        products *= (double)m->axis[i].extent;
-    return products * PRODUCT_COST + READY_COST;
+        turns *= m->axis[i].extent;
+    return block_cost(m->rows / SIDE, m->columns / SIDE, turns);
 }
 
 double matrix_tiles_cost(int64_t rows, int64_t columns, int64_t turns)
 {
-    int64_t high = matrix_sides(rows), wide = matrix_sides(columns);
-    double blocks = (double)((high + 1) / 2 * ((wide + 1) / 2));
-    return (double)(high * wide * (turns / SIDE)) * PRODUCT_COST + blocks * READY_COST +
-           STORED_COST * (double)(rows * wide);
+    int64_t high = matrix_sides(rows), wide = matrix_sides(columns), each = turns / SIDE;
+    return (double)(high / 2 * (wide / 2)) * block_cost(2, 2, each) +
+           (double)(high / 2) * block_cost(2, wide % 2, each) +
+           (double)(wide / 2) * block_cost(high % 2, 2, each) +
+           block_cost(high % 2, wide % 2, each) + STORED_COST * (double)(rows * wide);
 }
 
 /* ---- convolutions -------------------------------------------------------------------------------------------------------- */
