@@ -3,7 +3,7 @@
  *     plan.c       which operators become one program, and the call of its kernel
  *     kernel.c     a program as one function: asks for the nest (sched/), lays out what it needs of memory
  *     emit.c       loops and statements;   emit_expr.c  the values of expressions in them;   emit_form.c  where lanes lie
- *     emit_apart.c code of its own, which nests share
+ *     emit_apart.c code of its own, which nests share;   emit_matrix.c  registers of matrices
  *     gpu/ptx.c    the kernels of a GPU, each a function with the same loops and statements
  *
  * Values that no loop further in changes are computed in front of it. Registers of a nest are values of LLVM's, which loops hand on

@@ -1,5 +1,6 @@
-/* Convolutions of bytes that step by one column, on registers of matrices (NEST_MATRIX): output channels are rows, neighbouring results of an
- * image's row are columns, as they lie in the data's words (words.h). Weights are laid out once, when code is made. */
+/* Tiles of bytes on registers of matrices (NEST_MATRIX), and the convolutions that they compute, which step by one column: output channels are
+ * rows, neighbouring results of an image's row are columns, as they lie in the data's words (words.h). Weights are laid out once, when code
+ * is made. */
 #include "sched/conv.h"
 
 #include "te/walk.h"

@@ -140,12 +140,13 @@ static Tensor *random_tensor(const TeTensor *of)
     return t;
 }
 
-static long words;
+static long words, matrices;
 
 static void count_word(void *data, const NestAccess *a)
 {
     (void)data;
     words += a->word;
+    matrices += a->node->kind == NEST_MATRIX;
 }
 
 static char **memory_of(const Nest *n, Tensor *const *inputs)
@@ -329,6 +330,32 @@ static void test_bytes(int turns)
     CHECK(words > 0);
 }
 
+/* The same over enough channels for registers of matrices; operands have a sign or none. */
+static void test_matrices(int turns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        types = (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                        {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                        i32};
+        Case c = {
+            .n = 1 + below(2), .ic = 20 + below(60), .oc = 10 + below(40), .tail = (int)below(4)};
+        for (int a = 0; a < 2; a++) {
+            c.taps[a] = 1 + below(3);
+            c.stride[a] = a ? 1 : 1 + below(2);
+            c.dilation[a] = 1 + below(2);
+            c.in[a] = a ? 5 + below(40) : 5 + below(3);
+            c.before[a] = below(3);
+            c.after[a] = below(3);
+        }
+        Machine m = machine_of();
+        m.vector_bytes = 64;
+        m.registers = 32;
+        m.dots = m.matrices = true;
+        check_case(&c, &m);
+    }
+    CHECK(matrices > 0);
+}
+
 /* out[i, j, n] = sum over k of x[i, j, k] * w[n, k], with weights as they are or the other way round, perhaps of each i; then a bias and
  * a residual. */
 static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
@@ -488,6 +515,7 @@ int main(void)
     test_windows(40, true, true);
     test_products(75, true);
     test_bytes(60);
+    test_matrices(16);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
