@@ -464,6 +464,8 @@ static OutValue *scatter_nd(OutCall *c)
 
 static OutValue *scatter_elements(OutCall *c)
 {
+    if (str_is(out_string(c, "reduction"), "mean"))
+        return out_refuse(c, "the mean of what is there and the updates");
     return out_say(c, "ScatterElements($0, $1, $2){axis=$axis, reduction=\"%s\"}",
                    reduction(c, "reduction"));
 }

@@ -28,6 +28,11 @@ const Op *op_find(Ctx *cx, Str name)
     return op;
 }
 
+bool op_is_for_card(const Op *op, const Attrs *attrs)
+{
+    return op->card && (!op->on_card || op->on_card(attrs));
+}
+
 int op_arity(const Op *op)
 {
     int n = 0;

@@ -65,6 +65,7 @@ struct Op {
     /* What a kernel computes, as a tensor expression for a card, so that nothing goes to the host and back; no extent is 0. NULL: there is
      * none, or `compute` is that. */
     void (*card)(TeBuilder *b);
+    bool (*on_card)(const Attrs *attrs); /* whether `card` is for these; NULL: for all */
     /* What a kernel computes, as a tensor expression whose adjoint is the operator's; it costs more than the kernel, and nobody runs it. */
     void (*expression)(TeBuilder *b);
     /* The adjoints as Relay: of several arguments a tuple. %g is that of the result %out; arguments and attributes of the call have their
@@ -89,6 +90,8 @@ const Op *op_find(Ctx *cx, Str name);
 /* Calls `found` with each operator, in the order of the table, until it returns false. */
 void op_each(const OpTable *table, bool (*found)(void *data, const Op *op), void *data);
 int op_arity(const Op *op);
+/* Whether it has an expression for a card, for these attributes. */
+bool op_is_for_card(const Op *op, const Attrs *attrs);
 /* The operator of an infix symbol ("+"). */
 const Op *op_find_symbol(Ctx *cx, Str symbol);
 

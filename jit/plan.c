@@ -64,7 +64,7 @@ static bool argument_fits(Fn *f, const Expr *atom)
 static bool is_for_card(Fn *f, const Call *call)
 {
     const Op *op = f->g->ptx ? expr_call_of_op(&call->base) : NULL;
-    if (!op || !op->card)
+    if (!op || !op_is_for_card(op, call->attrs))
         return false;
     for (uint32_t i = 0; i < call->args.n; i++) {
         const Type *t = fn_type(f, call->args.at[i]);

@@ -12,7 +12,8 @@ static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 typedef struct Scatter {
     Tensor *data, *indices, *updates, *out;
     TeOp op;
-    bool replaces;
+    bool replaces, halves;
+    uint64_t two; /* in the element type: what sums are divided by where it halves */
 } Scatter;
 
 static bool scatter_begin(OpCall *c, Scatter *s)
@@ -43,23 +44,30 @@ static void scatter_put(const Scatter *s, int64_t at, int64_t from, int64_t n)
     size_t size = dtype_size(s->out->dtype);
     char *to = s->out->data + (size_t)at * size;
     const char *with = s->updates->data + (size_t)from * size;
+    DTypeId id = dtype_id(s->out->dtype);
     if (s->replaces)
         memcpy(to, with, (size_t)n * size);
     else
-        te_loop_binary(s->op, dtype_id(s->out->dtype), to, to, with, n);
+        te_loop_binary(s->op, id, to, to, with, n);
+    for (int64_t i = 0; i < n && s->halves; i++)
+        te_loop_binary(TE_DIV, id, to + (size_t)i * size, to + (size_t)i * size, &s->two, 1);
 }
 
+#define MEAN "mean"
 static void scatter_mode(Str mode, Scatter *s)
 {
     static const struct {
         const char *name;
         TeOp op;
-    } modes[] = {
-        {"update", TE_ADD}, {"add", TE_ADD}, {"mul", TE_MUL}, {"min", TE_MIN}, {"max", TE_MAX}};
+    } modes[] = {{"update", TE_ADD}, {"add", TE_ADD}, {"mul", TE_MUL},
+                 {"min", TE_MIN},    {"max", TE_MAX}, {MEAN, TE_ADD}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (str_is(mode, modes[i].name))
             s->op = modes[i].op;
     s->replaces = str_is(mode, modes[0].name);
+    s->halves = str_is(mode, MEAN);
+    if (s->halves && s->out)
+        te_loop_cast(dtype_id(s->out->dtype), DT_INT32, &s->two, &(int32_t){2}, 1);
 }
 
 /* ---- scatter_elements, scatter, scatter_add ------------------------------------------------------- */
@@ -113,7 +121,8 @@ static bool scatter_some(void *data, int64_t from, int64_t n, const int64_t *pla
     float *to = (float *)(void *)s->out->data;
     const float *with = (const float *)(const void *)s->updates->data + from;
     /* The commonest: the gradient of what was gathered. */
-    bool sums = !s->replaces && s->op == TE_ADD && dtype_id(s->out->dtype) == DT_FLOAT32;
+    bool sums =
+        !s->replaces && !s->halves && s->op == TE_ADD && dtype_id(s->out->dtype) == DT_FLOAT32;
     for (int64_t i = 0; i < n; i++)
         if (sums)
             to[places[i]] += with[i];
@@ -164,6 +173,12 @@ static void card_along(TeBuilder *b, Str mode)
     ops_axes(b, x.rank, x.rank, place);
     place[axis] = ops_place(b, te_load(b, index, place), x.shape[axis]);
     card_scatter(b, mode, te_input(b, 2), place);
+}
+
+/* Each mean is of the one before it, so updates of one place cannot come in any order. */
+static bool scatter_elements_on_card(const Attrs *attrs)
+{
+    return !str_is(attrs_string(attrs, "reduction"), MEAN);
 }
 
 static void card_scatter_elements(TeBuilder *b)
@@ -703,7 +718,13 @@ static const OpArg diag_args[] = {
 #define SCATTER_DOC "\"update\", \"add\", \"mul\", \"min\" or \"max\""
 #define SCATTER_MODES "update", "add", "mul", "min", "max"
 static const OpAttr scatter_elements_attrs[] = {
-    SCATTER_AXIS, ATTR_ONE("reduction", "update", SCATTER_DOC, SCATTER_MODES), {0}};
+    SCATTER_AXIS,
+    ATTR_ONE(
+        "reduction", "update",
+        "\"update\", \"add\", \"mul\", \"min\", \"max\" or \"mean\": half of what is there and the "
+        "update, one after the other",
+        SCATTER_MODES, MEAN),
+    {0}};
 static const OpAttr scatter_attrs[] = {SCATTER_AXIS, {0}};
 static const OpAttr scatter_nd_attrs[] = {{.name = "mode",
                                            .type = ATTR_TYPE_STRING,
@@ -774,6 +795,17 @@ static const OpAttr diag_attrs[] = {
     "let %there = cast_like(equal(%updates, " GET("%out") "), %updates); "                                                              \
     "let %share = divide(%g, " PUT("%here", "%there", "\"add\"") "); "                                                                  \
     "(multiply(%here, %share), zeros_like(%indices), multiply(%there, " GET("%share") "))"
+/* An update counts half as much with each that comes to its place after it: places in order tell how many these are. */
+#define MEAN_GRAD(PUT, GET)                                                                                                             \
+    "let %numbers = reshape_like(cumsum(ones_like(reshape(%data, newshape=[-1])), axis=0, dtype=\"int64\"), %data); "                   \
+    "let %places = reshape(" GET("%numbers") ", newshape=[-1]); "                                                                       \
+    "let %order = argsort(%places, axis=0, dtype=\"int64\"); let %sorted = take(%places, %order, axis=0); "                             \
+    "let %left = subtract(searchsorted(%sorted, %sorted, right=True, dtype=\"int64\"), "                                                \
+    "cumsum(ones_like(%sorted), axis=0, exclusive=True)); "                                                                             \
+    "let %share = power(cast_like(0.5f, %updates), cast_like(%left, %updates)); "                                                       \
+    "let %shares = reshape_like(scatter_elements(zeros_like(%share), %order, %share, axis=0), %updates); "                              \
+    "(multiply(%g, " PUT("ones_like(%data)", "zeros_like(%updates)", "\"mean\"") "), zeros_like(%indices), "                            \
+    "multiply(" GET("%g") ", %shares))"
 #define FOLD_GRAD(HOW, PUT, GET)                                                                                                        \
     "if (" HOW " == \"add\") { " ADD_GRAD(GET) " } else if (" HOW " == \"update\") { " UPDATE_GRAD(PUT, GET)                            \
     " } else if (" HOW " == \"mul\") { " MUL_GRAD(PUT, GET) " } else { " BEST_GRAD(PUT, GET) " }"
@@ -790,9 +822,12 @@ const Op data_ops[] = {
     ROW("scatter_elements", scatter_args, scatter_elements_attrs, OP_OPAQUE, rel_scatter,
         .kernel = kernel_scatter_elements,
         SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])" FOLD_SAMPLES(
-            "float32[3,2], int32[4,2], float32[4,2]", "reduction"),
+            "float32[3,2], int32[4,2], float32[4,2]",
+            "reduction") " (float32[3,2], int32[4,2], float32[4,2], reduction=\"mean\")",
         "Writes updates at indices along an axis.", .card = card_scatter_elements,
-        .grad = FOLD_GRAD("%reduction", PUT_AXIS, GET_AXIS)),
+        .on_card = scatter_elements_on_card,
+        .grad = "if (%reduction == \"mean\") { " MEAN_GRAD(PUT_AXIS, GET_AXIS) " } else " FOLD_GRAD(
+            "%reduction", PUT_AXIS, GET_AXIS)),
     ROW("scatter", scatter_args, scatter_attrs, OP_OPAQUE, rel_scatter, .kernel = kernel_scatter,
         SCATTER_SAMPLES " (float32[3,2], int32[4,2], float32[4,2])",
         "Writes updates at indices along an axis.", .card = card_scatter_update,

@@ -149,6 +149,8 @@ def index():
     for how in ("update", "add", "mul", "min", "max"):
         yield f'scatter_elements(%a, %b, %c, reduction="{how}")', [real(4), meet, real(5)]
         yield f'scatter_nd(%a, %b, %c, mode="{how}")', [real(4, 2), meet.reshape(1, 5), real(5, 2)]
+    yield 'scatter_elements(%a, %b, %c, reduction="mean")', [real(4), meet, real(5)]
+    yield 'scatter_elements(%a, %b, %c, axis=-1, reduction="mean")', [real(2, 4), np.array([[1, -3, 1, 0, 1], [0, 0, 2, 0, -4]], "int32"), real(2, 5)]
     for factors in (once, twice):
         yield 'scatter_elements(%a, %b, %c, reduction="mul")', [real(4), meet, factors]
     yield "scatter(%a, %b, %c)", [real(4), meet, real(5)]

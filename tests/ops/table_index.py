@@ -135,6 +135,12 @@ def put(y, at, v, mode):
     with np.errstate(all="ignore"):
         if y.dtype == bool and mode in ("add", "mul"):
             y[at] = y[at] or v if mode == "add" else y[at] and v
+        elif mode == "mean":
+            put(y, at, v, "add")
+            if y.dtype.kind in "iu":
+                y[at] = int(int(y[at]) / 2)
+            elif y.dtype != bool:
+                y[at] = to(y.dtype, wide(np.array([y[at]], y.dtype)) / 2)[0]
         elif mode == "add" or mode == "mul":
             a = np.array([y[at], v], y.dtype)
             y[at] = to(y.dtype, np.add.reduce(wide(a), dtype=wide(a).dtype) if mode == "add" else np.multiply.reduce(wide(a), dtype=wide(a).dtype))
@@ -166,9 +172,9 @@ def scattered(x, ids, updates, k, mode):
 @entry("scatter_elements", ALL, ulp=2)
 def scatter_elements(g, name):
     for i, axis, k, x, ids, updates in scatters(g):
-        mode = ["update", "add", "mul", "min", "max"][i % 5]
-        yield Case(f'scatter_elements({{}}, {{}}, {{}}, axis={axis}, reduction="{mode}")', [x, ids, updates],
-                   lambda: scattered(x, ids, updates, k, mode))
+        for mode in (["update", "add", "mul", "min", "max"][i % 5], "mean"):
+            yield Case(f'scatter_elements({{}}, {{}}, {{}}, axis={axis}, reduction="{mode}")', [x, ids, updates],
+                       lambda: scattered(x, ids, updates, k, mode))
 
 
 @entry("scatter scatter_add", ALL)

@@ -204,6 +204,7 @@ static bool check_op(void *data, const Op *op)
         bool fixed = t && !has_any(t);
         for (uint32_t k = 0; fixed && k < s.n; k++)
             fixed = !has_any(s.args[k]);
+        fixed = fixed && (op->compute || op_is_for_card(op, s.attrs));
         ArenaMark mark = arena_mark(&c->g.scratch);
         if (fixed)
             check_sample(c, &s, t);
