@@ -75,6 +75,8 @@ struct Relation {
     const Type **in; /* as given: with holes */
     const Type **now; /* as far as known, for the run */
     Span *in_spans;
+    const Value *const
+        *values; /* of arguments that are literals, else NULL entries; NULL: none is */
     const Type *out;
     uint32_t watched; /* types looked through for holes */
     bool queued, failed;

@@ -207,6 +207,7 @@ static RelResult relation_step(Checker *ck, Relation *r)
             .in = r->now,
             .out = type_resolve(ck->cx, r->out),
             .in_spans = r->in_spans,
+            .values = r->values,
             .module = ck->m,
             .env = ck->env,
             .assign = rel_assign,
@@ -331,12 +332,38 @@ static Relation *relation_new(Checker *ck, const Op *op, Span span, uint32_t n, 
     return r;
 }
 
+/* An attribute of that name repeats the argument, as the original has it in its objects; text leaves it out. */
+static bool is_repeated(const Op *op, const char *arg)
+{
+    const OpAttr *a = op->attrs;
+    while (a && a->name && (a->type != ATTR_TYPE_EXPR || strcmp(a->name, arg) != 0))
+        a++;
+    return a && a->name;
+}
+
+/* Of what the original knows from attributes: elsewhere a literal says no more than any other argument. */
+static const Value *const *literals_of(Checker *ck, const Call *call, const Op *op)
+{
+    const Value **values = NULL;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const Constant *c = expr_as_constant(call->args.at[i]);
+        if (!c || !op->args[i].name || !is_repeated(op, op->args[i].name))
+            continue;
+        if (!values)
+            values = arena_new_array(&ck->scratch, const Value *, call->args.n);
+        if (values)
+            values[i] = &c->value;
+    }
+    return values;
+}
+
 const Type *relation_apply(Checker *ck, const Call *call, const Op *op, const Type **in,
                            Span *in_spans)
 {
     Relation *r = relation_new(ck, op, call->base.span, call->args.n, in, in_spans);
     r->call = call;
     r->attrs = call->attrs;
+    r->values = literals_of(ck, call, op);
     return relation_start(ck, r);
 }
 
