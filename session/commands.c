@@ -39,6 +39,18 @@ char *command_rest(const CommandCall *c)
     return buf_take(&path);
 }
 
+char *command_file(const CommandCall *c)
+{
+    char *path = command_rest(c);
+    if (!path || strcmp(path, "-") != 0)
+        return path;
+    free(path);
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args,
+                         "`-` is no file here: a session reads its cells from the standard input");
+    diag_help(d, "`./-` is a file of that name");
+    return NULL;
+}
+
 bool command_is_variable(const char *text)
 {
     bool ok = text[0] == '%' && (isalpha((unsigned char)text[1]) || text[1] == '_');

@@ -32,6 +32,8 @@ bool command_real_setting(CommandCall *c, const char *name, double *value);
 void command_word_setting(CommandCall *c, const char *name, Str *value);
 /* The arguments as text, without quotation marks around them, and with the home folder for a `~` in front of a path; the caller's. */
 char *command_rest(const CommandCall *c);
+/* The same where it is a file to read: NULL after a diagnostic where it is the standard input, which is the session's own. */
+char *command_file(const CommandCall *c);
 /* Whether it is the name of a variable alone, `%x`. */
 bool command_is_variable(const char *text);
 /* False after E0402 when there are no arguments; `what` names them: "an expression". */

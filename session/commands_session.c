@@ -48,14 +48,14 @@ static void load(CommandCall *c, char *path)
 void command_load(CommandCall *c)
 {
     if (command_need(c, "a file"))
-        load(c, command_rest(c));
+        load(c, command_file(c));
 }
 
 void command_reload(CommandCall *c)
 {
     const char *last = c->s->loaded;
     if (c->text.len)
-        load(c, command_rest(c));
+        load(c, command_file(c));
     else if (last)
         load(c, memory_text(last, strlen(last)));
     else
@@ -92,7 +92,7 @@ static bool bind_array(void *data, const char *name, Tensor *t)
 
 void command_params(CommandCall *c)
 {
-    char *path = command_need(c, "a file of arrays") ? command_rest(c) : NULL;
+    char *path = command_need(c, "a file of arrays") ? command_file(c) : NULL;
     if (path)
         params_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, c);
     free(path);
@@ -102,7 +102,7 @@ void command_bytes(CommandCall *c)
 {
     Str word = command_need(c, "a variable and a file") ? command_word(c) : (Str){"", 0};
     char *name = memory_text(word.ptr, word.len);
-    char *path = word.len && command_need(c, "a file") ? command_rest(c) : NULL;
+    char *path = word.len && command_need(c, "a file") ? command_file(c) : NULL;
     if (path && name && !command_is_variable(name)) {
         Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no variable", name);
         diag_help(d, "for instance `:bytes %%text FILE`");
@@ -179,7 +179,7 @@ static void edit_definition(CommandCall *c, const Def *def)
 
 static void edit_file(CommandCall *c)
 {
-    char *path = command_rest(c);
+    char *path = command_file(c);
     size_t n = 0;
     char *text = path ? file_read(c->s->cx.diags, path, &n) : NULL;
     if (text && (n > EDIT_MOST || memchr(text, 0, n)))

@@ -266,7 +266,7 @@ static void define_model(CommandCall *c, const char *name, const Imported *im)
 
 void command_import(CommandCall *c)
 {
-    char *path = command_need(c, "a model's file") ? command_rest(c) : NULL;
+    char *path = command_need(c, "a model's file") ? command_file(c) : NULL;
     if (!path)
         return;
     Imported im;

@@ -226,7 +226,7 @@ void command_write(CommandCall *c)
 void command_read(CommandCall *c)
 {
     const Local *l = command_need(c, "a variable and a file") ? variable_of(c) : NULL;
-    char *path = l && command_need(c, "a file") ? command_rest(c) : NULL;
+    char *path = l && command_need(c, "a file") ? command_file(c) : NULL;
     Value v = path ? read_tensors(c->s, path, l->value) : value_none();
     if (!value_is_none(v)) {
         session_rebind(c->s, l, v);

@@ -47,12 +47,30 @@ static bool takes_tuple(const Op *op)
            strstr(op->args[0].doc, "tuple");
 }
 
+static const char *meant_of_two(const Op *op)
+{
+#define MEANT_OF_TWO(word, meant)    \
+    if (strcmp(op->name, word) == 0) \
+        return meant;
+#include "typecheck/meant.def"
+#undef MEANT_OF_TWO
+    return NULL;
+}
+
 static void help_operator_arity(Diag *d, const Call *call, const Op *op)
 {
     uint32_t needed = (uint32_t)op_arity(op);
     Buf b = {0};
     if (call->args.n > needed && takes_tuple(op)) {
         diag_help(d, "`%s` takes one tuple: write `%s((…, …))`", op->name, op->name);
+        return;
+    }
+    /* `sum(%x, 1)` means an axis. */
+    bool two = call->args.n == 2 && needed == 1 &&
+               (!expr_as_constant(call->args.at[1]) || expr_as_constant(call->args.at[0]));
+    const char *of_two = two ? meant_of_two(op) : NULL;
+    if (of_two) {
+        diag_help(d, "of two tensors it is `%s(…, …)`; `%s` is of one", of_two, op->name);
         return;
     }
     if (call->args.n > needed && op->attrs && op->attrs->name) {

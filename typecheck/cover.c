@@ -375,9 +375,10 @@ static void report_missing(Checker *ck, const Match *match, const Cover *c)
 {
     const char *at = buf_text(c->out);
     size_t len = strcspn(at, "\n");
+    bool empty = !match->clauses.n && len == 1 && *at == '_';
     Diag *d = diag_error(ck->cx->diags, E0209_INCOMPLETE_MATCH, match->base.span,
-                         "the match does not handle `%.*s`%s", (int)len, at,
-                         c->missing > 1 ? " and other cases" : "");
+                         empty ? "the match has no clauses" : "the match does not handle `%.*s`%s",
+                         (int)len, at, c->missing > 1 ? " and other cases" : "");
     diag_label(d, ir_use_span(ck->home, &match->scrutinee), "this is `%s`",
                type_str(ck->cx, type_resolve(ck->cx, match->scrutinee->type)));
     for (at += len + 1; c->missing > 1 && *at; at += len + 1) {
@@ -387,9 +388,12 @@ static void report_missing(Checker *ck, const Match *match, const Cover *c)
     if (c->missing > c->most)
         diag_note(d, "there are more");
     Buf clauses = {0};
-    bool few = c->missing <= 3 && match_clauses(ck->cx, match, ", ", &clauses) > 0;
-    diag_help(d, "add %s%s%s, or write `match?` where no value can be one of them", few ? "`" : "",
-              few ? buf_text(&clauses) : "the clauses", few ? "`" : "");
+    if (empty)
+        diag_help(d, "the clause `_ => …` takes every value");
+    bool few = !empty && c->missing <= 3 && match_clauses(ck->cx, match, ", ", &clauses) > 0;
+    if (!empty)
+        diag_help(d, "add %s%s%s, or write `match?` where no value can be one of them",
+                  few ? "`" : "", few ? buf_text(&clauses) : "the clauses", few ? "`" : "");
     buf_deinit(&clauses);
     offer_clauses(ck, d, match);
 }

@@ -118,8 +118,7 @@ static const Type *finish_function(Checker *ck, Function *fn)
     bool poly = found->kind == TYPE_FUNC && found->n_params;
     if (poly && !(declared && declared->kind == TYPE_FUNC && declared->n_params))
         body = instantiate(ck, found,
-                           (HoleInfo){HOLE_TYPE_ARG, tail_span(ck, &fn->body), NULL, "the result"},
-                           NULL);
+                           (HoleInfo){HOLE_TYPE_ARG, tail_span(ck, &fn->body), NULL, NULL}, NULL);
     Rule rule = {fn->ret_type ? "the body of a function has the declared type"
                               : "a function returns what its body is",
                  {.e = &fn->base, .part = fn->params.n + 1},

@@ -119,8 +119,8 @@ static void report_hole(Checker *ck, const HoleInfo *h)
         diag_help(d, "write it: `free_var %%%s: int32;`", name);
         return;
     case HOLE_TYPE_ARG:
-        d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type `%s` of `%s` here",
-                       name, h->of ? h->of : "the function");
+        d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type `%s` of %s%s%s here",
+                       name, h->of ? "`" : "", h->of ? h->of : "the function", h->of ? "`" : "");
         diag_help(d, "use it where its type is known, or bind it to a variable with its type");
         return;
     case HOLE_RESULT:

@@ -94,8 +94,24 @@ static WalkNext learn_call(void *data, const Expr *e)
     return WALK_ON;
 }
 
+/* Parameters that `:import` has bound beside the function, whatever is done with them. */
+static void learn_imported(RelaySession *s, Weights *w)
+{
+    Buf name = {0};
+    for (size_t i = 0; i < w->module->defs.n; i++) {
+        const Def *def = &w->module->defs.at[i];
+        for (uint32_t k = 0; def->fn && k < def->fn->params.n; k++) {
+            buf_clear(&name);
+            buf_printf(&name, "%s_%s", def->name->text, def->fn->params.at[k]->name->text);
+            if (session_local(s, ctx_name(&s->cx, buf_text(&name)), false))
+                learn(w, &def->fn->params.at[k]->base, "imported");
+        }
+    }
+    buf_deinit(&name);
+}
+
 /* Through calls of functions, whose parameters may be weights in turn. */
-static void find_weights(Weights *w)
+static void follow_weights(Weights *w)
 {
     do {
         w->changed = false;
@@ -103,6 +119,13 @@ static void find_weights(Weights *w)
             if (w->module->defs.at[i].fn)
                 ir_walk(&w->module->defs.at[i].fn->base, learn_call, NULL, w);
     } while (w->changed);
+}
+
+static void find_weights(RelaySession *s, Weights *w)
+{
+    follow_weights(w);
+    learn_imported(s, w);
+    follow_weights(w);
 }
 
 /* ---- the calls of a function ------------------------------------------------------------------------------------------------- */
@@ -575,7 +598,7 @@ static void summary_show(RelaySession *s, Module *m, const Name *first, const ch
 {
     Summary sum = {.s = s, .module = m, .weights = {.module = m}, .first = first, .title = title};
     arena_init(&sum.arena, &s->cx.limits);
-    find_weights(&sum.weights);
+    find_weights(s, &sum.weights);
     const Def **defs = arena_new_array(&sum.arena, const Def *, m->defs.n);
     size_t n = defs ? module_sorted_defs(m, defs, false) : 0;
     const Def *entry = module_find(m, first);

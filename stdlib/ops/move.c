@@ -237,9 +237,11 @@ static RelResult rel_split(Rel *r)
     const Type *parts[SPLIT_MOST];
     int n = split_parts(r->attrs, t->dims[axis], SPLIT_MOST, sizes, starts);
     if (n < 0) {
-        Diag *d =
-            rel_error(r, E0202_SHAPE, 0, "axis %d with %lld elements cannot be split like this",
-                      axis, (long long)t->dims[axis]);
+        Diag *d = t->dims[axis] < 0
+                      ? rel_error(r, E0202_SHAPE, 0, "axis %d cannot be split like this", axis)
+                      : rel_error(r, E0202_SHAPE, 0,
+                                  "axis %d with %lld elements cannot be split like this", axis,
+                                  (long long)t->dims[axis]);
         diag_help(d,
                   "a number of parts must divide the extent; a list holds rising positions in it");
         return REL_FAILED;
@@ -505,7 +507,9 @@ static const OpAttr transpose_attrs[] = {
 static const OpAttr concatenate_attrs[] = {ATTR_I("axis", 0, "the axis along which to join"), {0}};
 static const OpAttr stack_attrs[] = {ATTR_I("axis", 0, "where the new axis stands"), {0}};
 static const OpAttr split_attrs[] = {
-    ATTR_MUST("indices_or_sections", INT_OR_INTS, "how many equal parts, or where to cut"),
+    ATTR_MUST("indices_or_sections", INT_OR_INTS,
+              "how many equal parts, or where to cut; two cuts at one "
+              "place have an empty part between them"),
     ATTR_I("axis", 0, "the axis to cut"),
     {0},
 };
