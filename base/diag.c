@@ -322,6 +322,12 @@ static Diag *sort_list(Diag *list)
     return all;
 }
 
+void diags_are_asked(Diags *ds, Diag *after)
+{
+    for (Diag *d = after ? after->next : ds->first; d; d = d->next)
+        d->asked = true;
+}
+
 void diags_sort(Diags *ds, Diag *after)
 {
     Diag **first = after ? &after->next : &ds->first;

@@ -60,6 +60,7 @@ typedef struct DiagFix {
 typedef struct Diag {
     DiagCode code;
     Severity severity;
+    bool asked;             /* about what was asked for, not about the program */
     Span span;              /* none for what is wrong with the world */
     const char *message;
     DiagLabel *labels;      /* further places, in order of addition */
@@ -84,6 +85,8 @@ void diags_deinit(Diags *ds);
 void diags_clear(Diags *ds);
 /* Whether an error would only be counted: work that looks for errors may end. */
 bool diags_full(const Diags *ds);
+/* Those behind `after` (NULL: all) are about what was asked for. */
+void diags_are_asked(Diags *ds, Diag *after);
 /* Brings those behind `after` (NULL: all) into the order of the text; those of one place stay as they came. */
 void diags_sort(Diags *ds, Diag *after);
 

@@ -365,6 +365,26 @@ static bool report_choice(Ctx *cx, const Owner *owner, const OpAttr *schema, con
     return false;
 }
 
+static bool is_in_range(const OpAttr *schema, const AttrValue *v)
+{
+    return v->kind != ATTR_INT || (schema->least == 0 && schema->most == 0) ||
+           (v->i >= schema->least && v->i <= schema->most);
+}
+
+static bool report_range(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
+{
+    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span,
+                         "%s `%s` of `%s` cannot be %lld", owner->word, schema->name, owner->name,
+                         (long long)written->value.i);
+    if (schema->doc)
+        diag_note(d, "`%s`: %s", schema->name, schema->doc);
+    if (schema->most == INT64_MAX)
+        diag_help(d, "it is %lld or more", (long long)schema->least);
+    else
+        diag_help(d, "it is from %lld to %lld", (long long)schema->least, (long long)schema->most);
+    return false;
+}
+
 /* Under the name that it is printed by, so that one type is one value: `int` is `int32`. */
 static void name_dtype(Arena *arena, DType t, AttrValue *v)
 {
@@ -407,6 +427,8 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
         if (schema->one_of && out->value.kind != ATTR_NONE &&
             !is_one_of(schema->one_of, &out->value))
             return report_choice(cx, owner, schema, given);
+        if (!is_in_range(schema, &out->value))
+            return report_range(cx, owner, schema, given);
         return schema->type != ATTR_TYPE_DTYPE || given->value.kind == ATTR_NONE ||
                take_dtype(cx, arena, given, &out->value);
     }

@@ -78,6 +78,16 @@ typedef enum AttrType {
     ATTR_TYPE_STRING_LISTS, /* parameters of passes only: list of lists of strings */
 } AttrType;
 
+/* What the strings of a field, or the keys of a dictionary, name. */
+typedef enum AttrNames {
+    ATTR_NAMES_NOTHING,
+    ATTR_NAMES_FUNCTIONS, /* of the program, without `@` */
+    ATTR_NAMES_PARAMETERS, /* of its functions, without `%` */
+    ATTR_NAMES_OPERATORS,
+    ATTR_NAMES_DEVICES, /* "cuda:0" */
+    ATTR_NAMES_DEVICE_KINDS, /* "cuda" */
+} AttrNames;
+
 typedef struct OpAttr {
     const char *name;
     AttrType type;
@@ -87,6 +97,8 @@ typedef struct OpAttr {
     AttrValue otherwise; /* the default */
     const char *doc;
     const char *const *one_of; /* the strings that it may be, NULL behind them; NULL: any */
+    AttrNames names; /* what must be there where it is written: parameters of passes only */
+    int64_t least, most; /* of an integer; both 0: any */
 } OpAttr; /* a table of them ends with a NULL name */
 
 /* What the field takes, in words: "a list of integers". */

@@ -3,6 +3,9 @@
 #include "base/buf.h"
 #include "base/number.h"
 
+#include <ctype.h>
+#include <string.h>
+
 /* By the original's numbers. */
 static const char *const kinds[] = {
     [1] = "cpu", [2] = "cuda",  [4] = "opencl",   [7] = "vulkan",   [8] = "metal",
@@ -10,6 +13,32 @@ static const char *const kinds[] = {
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
+_Static_assert((int)KINDS <= (int)DEVICE_KINDS, "there is room for all");
+
+size_t device_kinds(const char **names)
+{
+    size_t n = 0;
+    for (int i = 0; i < KINDS; i++)
+        if (kinds[i])
+            names[n++] = kinds[i];
+    return n;
+}
+
+bool device_is_known(Str device)
+{
+    const char *names[DEVICE_KINDS];
+    size_t kind = 0, at;
+    while (kind < device.len && !strchr(":/", device.ptr[kind]))
+        kind++;
+    for (at = kind + (kind < device.len && device.ptr[kind] == ':');
+         at < device.len && isdigit((unsigned char)device.ptr[at]); at++)
+        continue;
+    bool well = (at < device.len ? device.ptr[at] == '/' : device.ptr[at - 1] != ':');
+    for (size_t i = device_kinds(names); i-- > 0 && well;)
+        if (str_is((Str){device.ptr, kind}, names[i]))
+            return true;
+    return false;
+}
 
 Str device_print(Arena *arena, int64_t kind, int64_t id, Str scope)
 {

@@ -16,8 +16,8 @@ typedef struct SizeBudget {
     uint64_t left; /* what did not fit */
 } SizeBudget;
 
-#define SIZE_MOST_PARAM                                           \
-    {"size_most", ATTR_TYPE_INT, .otherwise = {.kind = ATTR_INT}, \
+#define SIZE_MOST_PARAM                                                              \
+    {"size_most", ATTR_TYPE_INT, .otherwise = {.kind = ATTR_INT}, .most = INT64_MAX, \
      .doc = "how many nodes it may make; 0: eight times the program's, and 65,536"}
 
 /* The nodes below `root`, each once. */

@@ -56,9 +56,10 @@ static Function *change_batch(PassRun *run, const Def *def)
 }
 
 static const OpAttr params[] = {
-    {"data", ATTR_TYPE_DICT, .otherwise = {.kind = ATTR_LIST},
+    {"data", ATTR_TYPE_DICT, .otherwise = {.kind = ATTR_LIST}, .names = ATTR_NAMES_PARAMETERS,
      .doc = "parameter of `@main` -> the axis of the batch"},
-    {"batch_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(16), .doc = "the new extent"},
+    {"batch_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(16), .most = INT64_MAX,
+     .doc = "the new extent"},
     {0},
 };
 

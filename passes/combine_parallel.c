@@ -500,7 +500,7 @@ Function *combine_parallel(PassRun *run, const Def *def, const Combiner *how, in
 }
 
 const OpAttr combine_params[] = {
-    {"min_num_branches", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(3),
+    {"min_num_branches", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(3), .most = INT64_MAX,
      .doc = "how many branches there must be"},
     {0},
 };

@@ -73,7 +73,7 @@ static Function *combine(PassRun *run, const Def *def)
 }
 
 static const OpAttr params[] = {
-    {"min_num_branches", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(3),
+    {"min_num_branches", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(3), .most = INT64_MAX,
      .doc = "how many branches there must be"},
     {"to_batch", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(true),
      .doc = "makes a product of batches; else one of more units"},

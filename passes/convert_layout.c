@@ -226,10 +226,17 @@ static Layouts named_layouts(Site *s, const AttrValue *layouts)
 static Expr *convert_wished(Site *s, Layouts wish)
 {
     Expr *e = in_layout(s, wish.data, wish.kernel, wish.out);
-    if (!e && s->c->wishes->asked)
-        diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
-                   "`%s` cannot be computed in the layout that is desired",
-                   expr_call_of_op(&s->old->base)->name);
+    if (!e && s->c->wishes->asked) {
+        Str has = attrs_string(s->old->attrs, layout_key(s->old));
+        Diag *d =
+            diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
+                       "`%s` cannot have its axes in the order \"%.*s\"",
+                       expr_call_of_op(&s->old->base)->name, (int)wish.data.len, wish.data.ptr);
+        diag_help(d,
+                  "it has \"%.*s\": another order is of the same letters, and blocks are written "
+                  "\"NCHW8c\"",
+                  (int)has.len, has.ptr);
+    }
     return e;
 }
 
@@ -755,6 +762,7 @@ static Function *convert(PassRun *run, const Def *def)
 
 static const OpAttr params[] = {
     {"desired_layouts", ATTR_TYPE_DICT, .otherwise = {.kind = ATTR_LIST},
+     .names = ATTR_NAMES_OPERATORS,
      .doc =
          "for each operator the order of the axes of its data and of its kernel, or \"default\""},
     {0},

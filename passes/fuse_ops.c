@@ -282,7 +282,8 @@ static Function *fuse_function(PassRun *run, const Def *def)
 }
 
 static const OpAttr params[] = {
-    {"fuse_opt_level", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(-1),
+    {"fuse_opt_level", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(-1), .least = -1,
+     .most = OPT_LEVEL_MOST,
      .doc = "0: every call by itself; more: together; -1: as the context's opt_level"},
     {0},
 };

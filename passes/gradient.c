@@ -602,16 +602,12 @@ static bool gradient(PassRun *run, Module *old)
     Str mode = attrs_string(run->params, "mode");
     if (str_is(mode, "higher_order"))
         return gradient_of_main(run, old);
-    if (str_is(mode, "first_order"))
-        return gradient_first_order(run, old);
-    Diag *d = diag_error(run->cx->diags, E0603_PIPELINE, run->where,
-                         "there is no gradient of mode \"%.*s\"", (int)mode.len, mode.ptr);
-    diag_help(d, "the modes are \"first_order\" and \"higher_order\"");
-    return false;
+    return gradient_first_order(run, old);
 }
 
 static const OpAttr params[] = {
     {"mode", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("higher_order"),
+     .one_of = (const char *const[]){"higher_order", "first_order", NULL},
      .doc = "\"higher_order\": @main through the whole language; \"first_order\": dataflow, as "
             "FirstOrderGradient"},
     {0},

@@ -539,7 +539,7 @@ static const OpAttr marked_params[] = {SIZE_MOST_PARAM,
 static const OpAttr bound_params[] = {
     SIZE_MOST_PARAM,
     {"global_vars", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
-     .doc = "the names of the functions"},
+     .names = ATTR_NAMES_FUNCTIONS, .doc = "the names of the functions"},
     {0},
 };
 

@@ -248,7 +248,7 @@ static bool manifest_alloc(PassRun *run, Module *old)
 
 static const OpAttr params[] = {
     {"target", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("cpu"),
-     .doc = "the kind of the device where sizes and shapes are"},
+     .names = ATTR_NAMES_DEVICE_KINDS, .doc = "the kind of the device where sizes and shapes are"},
     {0},
 };
 

@@ -4,6 +4,7 @@
 #include "ir/equal.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
+#include "passes/params.h"
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
@@ -279,6 +280,13 @@ static bool read_params(Pipeline *p, const Attrs **out)
     return true;
 }
 
+const PassAbsent passes_absent[] = {
+#define ABSENT(name, why) {name, why},
+#include "passes/absent.def"
+#undef ABSENT
+    {0},
+};
+
 static Diag *unknown_pass(Ctx *cx, Str name, Span span)
 {
     const char *names[256];
@@ -287,6 +295,11 @@ static Diag *unknown_pass(Ctx *cx, Str name, Span span)
         names[n++] = (*row)->name;
     char *wanted = arena_copy_text(&cx->diags->arena, name.ptr, name.len);
     Diag *d = diag_error(cx->diags, E0601_UNKNOWN_PASS, span, "there is no pass `%s`", wanted);
+    for (const PassAbsent *a = passes_absent; a->name; a++)
+        if (str_is(name, a->name)) {
+            diag_help(d, "%s", a->why);
+            return d;
+        }
     diag_suggest(d, wanted, n, names);
     diag_help(d, "`:pass` alone lists the passes");
     return d;
@@ -406,6 +419,7 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
     Str name = {p->text + from, p->at - from};
     Span span = span_of(p, from, p->at);
     const Attrs *written = NULL;
+    Diag *before = cx->diags->last;
     skip_blanks(p);
     bool ok = true;
     if (p->at < p->len && p->text[p->at] == '{') {
@@ -422,8 +436,9 @@ static Module *run_step(Pipeline *p, Module *m, int depth)
     size_t errors = cx->diags->errors;
     if (ok && pass) {
         params = attrs_check_params(cx, &p->arena, pass->name, pass->params, written, span);
-        ok = cx->diags->errors == errors;
+        ok = cx->diags->errors == errors && params_name_what_is(p->pc, pass, m, written);
     }
+    diags_are_asked(cx->diags, before);
     if (ok && pass && !limit_hit(&cx->limits))
         return enabled(p->pc, pass, span, depth == 0) ? run_enabled(p->pc, pass, params, span, m)
                                                       : m;
@@ -488,7 +503,10 @@ static const OpAttr config_keys[] = {
 
 const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written)
 {
-    return attrs_check_params(cx, arena, "--config", config_keys, written, (Span){0});
+    Diag *before = cx->diags->last;
+    const Attrs *known = attrs_check_params(cx, arena, "--config", config_keys, written, (Span){0});
+    diags_are_asked(cx->diags, before);
+    return known;
 }
 
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source)

@@ -113,6 +113,11 @@ void pass_rewriter_init(Rewriter *rw, PassRun *run, RewriteFn *fn, void *data);
 /* The passes, in the order of passes.def; ends with NULL. */
 extern const Pass *const passes[];
 const Pass *pass_find(Str name);
+/* What is a pass of the original and none here, and why; ends with a NULL name. */
+typedef struct PassAbsent {
+    const char *name, *why;
+} PassAbsent;
+extern const PassAbsent passes_absent[];
 /* The context's configuration from what was written; NULL after a diagnostic. */
 const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written);
 /* Functions for other compilers, and those that asked for it (SkipOptimization), stay as they are. */

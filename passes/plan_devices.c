@@ -516,11 +516,11 @@ static bool plan(PassRun *run, Module *old)
 
 static const OpAttr params[] = {
     {"default", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("cpu:0"),
-     .doc = "the device of what nothing else says"},
+     .names = ATTR_NAMES_DEVICES, .doc = "the device of what nothing else says"},
     {"targets", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
-     .doc = "the kinds of devices that there are"},
+     .names = ATTR_NAMES_DEVICE_KINDS, .doc = "the kinds of devices that there are"},
     {"host", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("cpu:0"),
-     .doc = "the device that runs the program"},
+     .names = ATTR_NAMES_DEVICES, .doc = "the device that runs the program"},
     {0},
 };
 

@@ -892,26 +892,6 @@ static bool mode_is_known(const PassRun *run)
     return false;
 }
 
-static bool one_of(const PassRun *run, const char *key, const char *const *words)
-{
-    Str written = attrs_string(run->params, key);
-    for (; *words; words++)
-        if (str_is(written, *words))
-            return true;
-    diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`%s` cannot be `%.*s`", key,
-               (int)written.len, written.ptr);
-    return false;
-}
-
-static bool bits_in_range(const PassRun *run, const char *key)
-{
-    int64_t bits = attrs_int(run->params, key, 8);
-    if (bits >= 2 && bits <= 16)
-        return true;
-    diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`%s` is from 2 to 16", key);
-    return false;
-}
-
 static bool quantize(PassRun *run, Module *old)
 {
     double percentile = attrs_float(run->params, "percentile");
@@ -919,12 +899,7 @@ static bool quantize(PassRun *run, Module *old)
         diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`percentile` is from 0 to 1");
         return false;
     }
-    if (!mode_is_known(run) ||
-        !one_of(run, "weight_scale", (const char *const[]){"power2", "max", NULL}) ||
-        !one_of(run, "partition_conversions",
-                (const char *const[]){"disabled", "enabled", "fully_integral", NULL}) ||
-        !one_of(run, "rounding", (const char *const[]){"UPWARD", "TONEAREST", NULL}) ||
-        !bits_in_range(run, "nbit_input") || !bits_in_range(run, "nbit_weight"))
+    if (!mode_is_known(run))
         return false;
     static const Pass partitioning = {
         .name = "quantize", .needs_types = true, .function = partition};
@@ -960,8 +935,10 @@ static bool quantize(PassRun *run, Module *old)
 static const AttrValue first_layer[] = {{.kind = ATTR_INT, .i = 0}};
 
 static const OpAttr params[] = {
-    {"nbit_input", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .doc = "bits of an input"},
-    {"nbit_weight", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .doc = "bits of a weight"},
+    {"nbit_input", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .least = 2, .most = 16,
+     .doc = "bits of an input"},
+    {"nbit_weight", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .least = 2, .most = 16,
+     .doc = "bits of a weight"},
     {"nbit_activation", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(32), .doc = "bits of a sum"},
     {"dtype_input", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int8"),
      .doc = "the type that holds inputs"},
@@ -982,6 +959,7 @@ static const OpAttr params[] = {
     {"global_scale", ATTR_TYPE_FLOAT, .otherwise = ATTR_DEFAULT_FLOAT(8),
      .doc = "the largest number that inputs can be"},
     {"weight_scale", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("power2"),
+     .one_of = (const char *const[]){"power2", "max", NULL},
      .doc = "the largest number that weights can be: `power2`, the next power of two, or `max`"},
     {"skip_dense_layer", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(true),
      .doc = "`nn.dense` stays on reals"},
@@ -990,12 +968,14 @@ static const OpAttr params[] = {
     {"do_simulation", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(false),
      .doc = "annotates alone"},
     {"partition_conversions", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("disabled"),
+     .one_of = (const char *const[]){"disabled", "enabled", "fully_integral", NULL},
      .doc = "`enabled`: `@quantize_inputs`, `@quantized_main` and `@dequantize_outputs` are "
             "functions of their "
             "own; `fully_integral`: and the middle one works on integers alone"},
     {"round_for_shift", ATTR_TYPE_BOOL, .otherwise = ATTR_DEFAULT_BOOL(true),
      .doc = "shifts to the right round"},
     {"rounding", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("UPWARD"),
+     .one_of = (const char *const[]){"UPWARD", "TONEAREST", NULL},
      .doc =
          "how products with other factors round: `UPWARD`, or `TONEAREST`, halves away from zero"},
     {0},

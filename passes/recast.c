@@ -83,7 +83,7 @@ static const OpAttr params[] = {
     {"dtype", ATTR_TYPE_DTYPE, .required = true, .doc = "the type of the arguments"},
     {"out_dtype", ATTR_TYPE_DTYPE, .required = true, .doc = "the type to sum in"},
     {"ops", ATTR_TYPE_STRINGS, .otherwise = ATTR_DEFAULT_LIST(ops_default),
-     .doc = "which operators"},
+     .names = ATTR_NAMES_OPERATORS, .doc = "which operators"},
     {"skip_layers", ATTR_TYPE_INTS, .otherwise = {.kind = ATTR_LIST},
      .doc = "numbers of calls of them that stay; negative ones count from the end"},
     {0},

@@ -59,7 +59,7 @@ static const AttrValue entries_default[] = {{.kind = ATTR_STRING, .s = {"main", 
 
 static const OpAttr params[] = {
     {"entry_functions", ATTR_TYPE_STRINGS, .otherwise = ATTR_DEFAULT_LIST(entries_default),
-     .doc = "the functions that are called from outside"},
+     .names = ATTR_NAMES_FUNCTIONS, .doc = "the functions that are called from outside"},
     {0},
 };
 

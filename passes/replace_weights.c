@@ -357,21 +357,22 @@ static Function *conv2d_to_sparse(PassRun *run, const Def *def)
 
 static const OpAttr transpose_params[] = {
     {"target_weight_name", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},
-     .doc = "parameters that are weights"},
+     .names = ATTR_NAMES_PARAMETERS, .doc = "parameters that are weights"},
     {0},
 };
 #define SPARSE_PARAMS                                                                         \
     {"weight_name", ATTR_TYPE_STRINGS, .otherwise = {.kind = ATTR_LIST},                      \
-     .doc = "parameters that are weights"},                                                   \
+     .names = ATTR_NAMES_PARAMETERS, .doc = "parameters that are weights"},                   \
         {"weight_shape", ATTR_TYPE_INT_LISTS, .otherwise = {.kind = ATTR_LIST},               \
          .doc = "of each: how many blocks, their two extents, how many indices and how many " \
                 "beginnings of rows"}
 static const OpAttr dense_params[] = {SPARSE_PARAMS, {0}};
-#define CONV_PARAMS                                                        \
-    {"layout", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("NHWC"), \
-     .doc = "the order of the data's axes"},                               \
-        {"kernel_size", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1),   \
-         .doc = "the extent of the kernel"}
+#define CONV_PARAMS                                                         \
+    {"layout", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("NHWC"),  \
+     .one_of = (const char *const[]){"NHWC", "NCHW", NULL},                 \
+     .doc = "the order of the data's axes"},                                \
+        {"kernel_size", ATTR_TYPE_INT,    .otherwise = ATTR_DEFAULT_INT(1), \
+         .least = 1,    .most = OPS_MOST, .doc = "the extent of the kernel"}
 static const OpAttr conv2d_params[] = {SPARSE_PARAMS, CONV_PARAMS, {0}};
 static const AttrValue single[] = {{.kind = ATTR_INT, .i = 1}, {.kind = ATTR_INT, .i = 1}};
 static const OpAttr conv2d_known_params[] = {

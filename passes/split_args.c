@@ -36,7 +36,8 @@ static Expr *split(Rewriter *rw, const Expr *old, Expr *now)
 }
 
 static const OpAttr params[] = {
-    {"max_function_args", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(-1),
+    {"max_function_args", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(-1), .least = -1,
+     .most = INT64_MAX,
      .doc = "how many arguments a kernel may have, its result included; -1: any number"},
     {0},
 };

@@ -593,9 +593,10 @@ static bool to_mixed_precision(PassRun *run, Module *old)
     Mixed x = {.run = run, .missing = attrs_int(run->params, "missing_op_mode", 1)};
     Str name = attrs_string(run->params, "mixed_precision_type");
     x.low_name = arena_copy_text(&run->module->arena, name.ptr, name.len);
-    if (!dtype_parse(name, &x.low) || !is_float(x.low) || x.low.lanes != 1) {
-        diag_error(run->cx->diags, E0603_PIPELINE, run->where,
-                   "`%s` is no floating type to compute in", x.low_name);
+    if (!dtype_parse(name, &x.low) || !is_float(x.low) || dtype_id(x.low) == DTYPE_IDS) {
+        diag_help(diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                             "`%s` is no floating type to compute in", x.low_name),
+                  "it is \"float16\" or \"bfloat16\"");
         return false;
     }
     bool ok = convert_defs(run, &x, old);
@@ -608,7 +609,7 @@ static bool to_mixed_precision(PassRun *run, Module *old)
 static const OpAttr params[] = {
     {"mixed_precision_type", ATTR_TYPE_STRING, .otherwise = ATTR_DEFAULT_STRING("float16"),
      .doc = "the low type"},
-    {"missing_op_mode", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1),
+    {"missing_op_mode", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(1), .most = 2,
      .doc =
          "an operator that no list names is 0: an error, 1: a warning, 2: like those that follow"},
     {0},

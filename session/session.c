@@ -293,11 +293,11 @@ void session_begin(RelaySession *s, RelaySink sink)
     atomic_store(&s->running, true);
 }
 
-/* Codes E04 are about the request and the world around; so is a pipeline. */
+/* Codes E04 are about the request and the world around; so is a pipeline, with its parameters. */
 static bool is_usage(const Diag *d)
 {
-    return !strncmp(diag_info(d->code)->code, "E04", 3) || d->code == E0601_UNKNOWN_PASS ||
-           d->code == E0603_PIPELINE;
+    return d->asked || !strncmp(diag_info(d->code)->code, "E04", 3) ||
+           d->code == E0601_UNKNOWN_PASS || d->code == E0603_PIPELINE;
 }
 
 RelayStatus session_status(RelaySession *s)

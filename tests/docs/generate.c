@@ -69,7 +69,10 @@ static void pass_page(Buf *b)
         if ((*p)->rules)
             buf_char(b, '\n');
     }
-    buf_str(b, "## Default pipelines\n\n");
+    buf_str(b, "## Passes of the original that are none here\n\n");
+    for (const PassAbsent *a = passes_absent; a->name; a++)
+        buf_printf(b, "- `%s`: %s\n", a->name, a->why);
+    buf_str(b, "\n## Default pipelines\n\n");
     for (int level = 0; level <= 3; level++)
         buf_printf(b, "- `-O%d`: `%s`\n", level, passes_default(level));
 }
