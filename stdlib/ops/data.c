@@ -90,14 +90,7 @@ static RelResult rel_scatter(Rel *r)
                   type_str(r->cx, index), type_str(r->cx, updates));
         return REL_FAILED;
     }
-    for (uint32_t i = 0; i < t->n; i++) {
-        if ((int)i == axis || t->dims[i] < 0 || index->dims[i] <= t->dims[i])
-            continue;
-        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
-                  (unsigned)i, (long long)index->dims[i], (long long)t->dims[i]);
-        return REL_FAILED;
-    }
-    return rel_set_output(r, t);
+    return ops_indices_fit(r, axis, t, index) ? rel_set_output(r, t) : REL_FAILED;
 }
 
 static void scatter_words(const Scatter *s, size_t size, int64_t from, int64_t n,

@@ -303,6 +303,18 @@ static void compute_corner(TeBuilder *b)
 
 /* ---- gather -------------------------------------------------------------------------------------- */
 
+bool ops_indices_fit(Rel *r, int axis, const Type *data, const Type *index)
+{
+    for (uint32_t i = 0; i < data->n; i++) {
+        if ((int)i == axis || data->dims[i] < 0 || index->dims[i] <= data->dims[i])
+            continue;
+        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
+                  (unsigned)i, (long long)index->dims[i], (long long)data->dims[i]);
+        return false;
+    }
+    return true;
+}
+
 #define SHAPES_rel_gather "(d...), (i...) -> (i...)"
 static RelResult rel_gather(Rel *r)
 {
@@ -317,14 +329,8 @@ static RelResult rel_gather(Rel *r)
     int axis = rel_axis(r, given->i, t->n);
     if (axis < 0 || !rel_is_int(r, 1, index) || !rel_rank(r, 1, index, t->n))
         return REL_FAILED;
-    for (uint32_t i = 0; i < t->n; i++) {
-        if ((int)i == axis || dim_agrees(t->dims[i], index->dims[i]))
-            continue;
-        rel_error(r, E0202_SHAPE, 1, "axis %u of the indices has %lld elements, of the data %lld",
-                  (unsigned)i, (long long)index->dims[i], (long long)t->dims[i]);
-        return REL_FAILED;
-    }
-    return rel_out_tensor(r, t->dtype, index->n, index->dims);
+    return ops_indices_fit(r, axis, t, index) ? rel_out_tensor(r, t->dtype, index->n, index->dims)
+                                              : REL_FAILED;
 }
 
 /* What is read, and where it goes. */

@@ -247,6 +247,10 @@ int64_t kernel_span(const Tensor *t, int from, int to);
 int64_t kernel_int(const Tensor *t, int64_t i);
 /* The integer v brought within [0, extent), counted from the end when negative; -1 after a diagnostic. */
 int64_t kernel_index(OpCall *c, int64_t v, int64_t extent);
+/* Whether indices for one axis of the data have no more elements than it along the others: they are for its beginning there. The original
+ * wants as many where it gathers, and not where it scatters; other frameworks, and the gradient of what was scattered, do not. */
+bool ops_indices_fit(Rel *r, int axis, const Type *data, const Type *index);
+
 /* Positions in a tensor without gaps, one for each element of `index`: its own place, but along `axis` where the element says. Turns hand
  * on the positions of as many elements as lie in a row, KERNEL_PLACES at most; false after a diagnostic, or when `use` says so. */
 #define KERNEL_PLACES 256

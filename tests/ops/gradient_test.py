@@ -139,6 +139,10 @@ def index():
     yield "slice_like(%a, %b, axes=[1])", [real(4, 5), real(2, 3)]
     yield "gather(%a, %b, axis=1)", [real(3, 4), ints(4, 3, 6)]
     yield 'scatter_elements(%a, %b, %c, axis=1, reduction="add")', [real(3, 4), ints(4, 3, 6), real(3, 6)]
+    # Fewer indices than there is data along the other axis.
+    yield "gather(%a, %b, axis=1)", [real(3, 4), ints(4, 2, 6)]
+    for how in ("update", "add", "mul", "max", "mean"):
+        yield f'scatter_elements(%a, %b, %c, axis=1, reduction="{how}")', [real(3, 4), np.array([[0, 2, 0], [3, 1, 1]], "int32"), real(2, 3)]
     yield "scatter_elements(%a, %b, %c, axis=0)", [real(4, 2), np.array([[0, 3], [2, 1]], "int32"), real(2, 2)]
     yield "scatter(%a, %b, %c, axis=0)", [real(4, 2), np.array([[0, 3], [2, 1]], "int32"), real(2, 2)]
     yield 'scatter_nd(%a, %b, %c, mode="add")', [real(4, 3), ints(3, 1, 5), real(5, 3)]
