@@ -226,10 +226,16 @@ static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint
     f->args[i] = value_random(&s->cx.limits, type, seed, drawn);
     if (!value_is_none(f->args[i]))
         return true;
-    if (!limit_hit(&s->cx.limits))
-        diag_error(s->cx.diags, E0305_ARGUMENTS, f->fn->params.at[i]->base.span,
-                   "`%%%s` has type `%s`, for which no random value can be made",
-                   f->fn->params.at[i]->name->text, type_str(&s->cx, type));
+    if (limit_hit(&s->cx.limits))
+        return false;
+    const Var *p = f->fn->params.at[i];
+    Diag *d = diag_error(s->cx.diags, E0305_ARGUMENTS, p->base.span,
+                         "`%%%s` has type `%s`, for which no random value can be made",
+                         p->name->text, type_str(&s->cx, type));
+    diag_help(d,
+              type_find(type)->kind == TYPE_TENSOR ? "give it: `--arg %s=FILE.npy`"
+                                                   : "give it, as `%s`, in `--args FILE.json`",
+              p->name->text);
     return false;
 }
 
