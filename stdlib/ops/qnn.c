@@ -124,13 +124,15 @@ static RelResult rel_requantize(Rel *r)
 /* Products are summed as integers of these widths, which are powers of two. */
 static bool check_sum(Rel *r, unsigned widths)
 {
-    DType t = ops_dtype(r->attrs, "out_dtype", (DType){DTYPE_CODE_INT, 32, 1});
+    DType t = attrs_dtype(r->attrs, "out_dtype");
     if (t.code == DTYPE_CODE_INT && t.lanes == 1 && (t.bits & widths))
         return true;
-    rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be %s", r->op->name,
-              widths & 16   ? "int16, int32 or int64"
-              : widths & 64 ? "int32 or int64"
-                            : "int32");
+    Diag *d = rel_error(r, E0203_DTYPE, -1, "`out_dtype` of `%s` must be %s", r->op->name,
+                        widths & 16   ? "int16, int32 or int64"
+                        : widths & 64 ? "int32 or int64"
+                                      : "int32");
+    if (dtype_is_void(t))
+        diag_help(d, "add `out_dtype=\"int32\"`: products do not fit the type of the data");
     return false;
 }
 
@@ -141,6 +143,11 @@ static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r), unsigned widt
                                   {DTYPE_CODE_INT, 32, 1},
                                   {DTYPE_CODE_FLOAT, 32, 1},
                                   {DTYPE_CODE_FLOAT, 32, 1}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const Type *t = type_find(r->in[i]);
+        if (t->kind == TYPE_TENSOR && !rel_is_int(r, i, t))
+            return REL_FAILED;
+    }
     for (uint32_t i = 2; i < 6; i++) {
         const Type *t = type_find(r->in[i]);
         if (t->kind == TYPE_HOLE && !rel_set_tensor(r, i, wants[i - 2], 0, NULL))
