@@ -112,6 +112,8 @@ static RelResult rel_requantize(Rel *r)
     bool good;
     if (!t)
         return rel_blocked(r);
+    if (!rel_is_int(r, 0, t))
+        return REL_FAILED;
     Dim extent = quant_extent(r, t, &good);
     if (!good || !check_parameters(r, 1, extent) || !check_parameters(r, 3, extent))
         return REL_FAILED;
@@ -201,6 +203,8 @@ static RelResult rel_qnn_binary(Rel *r)
         const Type *t = rel_tensor(r, i);
         if (!t)
             return rel_blocked(r);
+        if (!rel_is_int(r, i, t))
+            return REL_FAILED;
         int64_t axis = attrs_int(r->attrs, operand_axes[i], -1), at = axis < 0 ? axis + t->n : axis;
         if (!check_parameters(r, 2 + 2 * i, at >= 0 && at < (int64_t)t->n ? t->dims[at] : 1))
             return REL_FAILED;
@@ -234,6 +238,8 @@ static RelResult rel_qnn_unary(Rel *r)
     const Type *t = rel_tensor(r, 0);
     if (!t)
         return rel_blocked(r);
+    if (!rel_is_int(r, 0, t))
+        return REL_FAILED;
     if (!check_parameters(r, 1, 1) || !check_parameters(r, 3, 1))
         return REL_FAILED;
     return rel_set_output(r, t);
@@ -257,6 +263,9 @@ static RelResult rel_qnn_concatenate(Rel *r)
     const Type *zeros = scales ? rel_tensors(r, 2) : NULL;
     if (!zeros)
         return rel_blocked(r);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!rel_is_int(r, 0, type_find(t->parts[i])))
+            return REL_FAILED;
     if (scales->n != t->n || zeros->n != t->n) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, 1, "%u tensors need as many scales and zero points",
                   (unsigned)t->n);
@@ -541,6 +550,9 @@ static void compute_qnn_concatenate(TeBuilder *b)
     "(N, C, d...), 4 parameters -> (N, C, window(d, pool_size)...); rounded up where ceil_mode"
 static RelResult rel_qnn_avg_pool2d(Rel *r)
 {
+    const Type *t = type_find(r->in[0]);
+    if (t->kind == TYPE_TENSOR && !rel_is_int(r, 0, t))
+        return REL_FAILED;
     return check_parameters(r, 1, 1) && check_parameters(r, 3, 1) ? rel_pool(r) : REL_FAILED;
 }
 
