@@ -406,9 +406,10 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     settle_args(f, in, call);
     if (tail)
         plan_flush(f);
+    bool itself = in == f->in || in == f->in->around, jumps = tail && f->loop && itself;
     Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
-    if (!tail && in == f->in && f->live->few_calls && instance_is_plain(g, in))
-        in = instance_inner(g, in);
+    if (!tail && itself && f->in->depth < f->live->copies && instance_is_plain(g, in))
+        in = instance_inner(g, f->in);
     code = variants ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;
@@ -419,7 +420,7 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
         args[k++] = argument(f, in, call, i);
     if (g->failed)
         return NULL;
-    if (tail && in == f->in && f->loop) {
+    if (jumps) {
         jump_to_start(f, args + k - n, n);
         return NULL;
     }

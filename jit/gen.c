@@ -64,7 +64,7 @@ void fn_guard(Fn *f)
 {
     Gen *g = f->g;
     f->guarded = true;
-    if (f->in->is_inner) /* the function around it asked */
+    if (f->in->around && !f->in->loops) /* the function around it asked */
         return;
     LLVMBasicBlockRef stop = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
     Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, guard));
@@ -246,7 +246,7 @@ bool function_make(Gen *g, Instance *in)
 {
     Live *live = live_of(g, in);
     /* Each of its instructions is run once, as its kernels are. */
-    bool straight = live->size >= STRAIGHT_LEAST && !live->calls && !in->is_inner && !g->alone;
+    bool straight = live->size >= STRAIGHT_LEAST && !live->calls && !in->around && !g->alone;
     if (g->plain || (straight && g->instructions > 0))
         gen_turn(g);
     instance_enter(g, in);

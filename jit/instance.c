@@ -165,7 +165,10 @@ Instance *instance_inner(Gen *g, Instance *in)
     copy->number = copy->thunk_number = 0;
     copy->variants = NULL;
     copy->info = NULL;
-    copy->is_inner = true;
+    copy->around = in->around ? in->around : in;
+    copy->depth = in->depth + 1;
+    copy->inner = NULL;
+    copy->loops = ends_with_call(in->fn->body, NULL);
     return in->inner = copy;
 }
 
@@ -183,7 +186,7 @@ void instance_enter(Gen *g, Instance *in)
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
     gen_function_convention(g, in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
-    if (in->is_inner)
+    if (in->around)
         gen_attribute(g, in->value, "alwaysinline");
 }
 

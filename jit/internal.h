@@ -664,7 +664,9 @@ struct Instance {
     bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
     bool judged; /* whether it is */
     Instance *inner; /* a copy that stands in place of calls of itself; NULL: none */
-    bool is_inner;
+    Instance *around; /* of such a copy: the function; NULL: it is none */
+    uint32_t depth; /* such copies around this one, itself one */
+    bool loops; /* such a copy calls itself in tail position */
     uint32_t listed; /* among the infos of the Gen that begun so */
 };
 

@@ -3,9 +3,12 @@
 #include "ir/walk.h"
 #include "jit/outline.h"
 
-/* A function that is put in place of its own calls grows by what it has once more for each. */
+/* A function that is put in place of its own calls grows by what it has once more for each. Where that is one, the copy has its own in
+ * its place: the fewer calls are nested, the more of their returns the processor foresees. */
 #define FEW_CALLS 2
 #define FEW_LETS 24
+#define COPIES_LETS 48
+#define COPIES_MOST 3
 
 typedef struct Liveness {
     Arena *arena;
@@ -200,6 +203,15 @@ static void walk_block(Liveness *l, Expr *e)
     use_slot(l, &e);
 }
 
+static uint32_t copies_of(const Liveness *l)
+{
+    uint32_t size = l->live->size;
+    if (l->nested > FEW_CALLS || size > FEW_LETS)
+        return 0;
+    uint32_t fit = l->nested == 1 ? COPIES_LETS / size : 1;
+    return fit < COPIES_MOST ? fit : COPIES_MOST;
+}
+
 Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captured,
                 uint32_t n_parts, const Var *const *parts)
 {
@@ -216,7 +228,7 @@ Live *live_make(Arena *arena, const Function *fn, uint32_t n, Var *const *captur
     for (uint32_t i = 0; i < n_parts; i++)
         ptrmap_put(&live->parts, parts[i], live);
     walk_block(&l, fn->body);
-    live->few_calls = l.nested <= FEW_CALLS && live->size <= FEW_LETS;
+    live->copies = copies_of(&l);
     return live;
 }
 

@@ -29,8 +29,7 @@ typedef struct Live {
     PtrMap parts; /* variables that are parts of a larger function */
     bool calls; /* calls functions other than parts, in whatever position */
     bool nests; /* calls functions that it must come back from */
-    bool
-        few_calls; /* so few of these, and so little else, that they may stand where they are called */
+    uint32_t copies; /* of itself, one in the other, that may stand where it calls itself */
     uint32_t size; /* lets and blocks */
 } Live;
 
