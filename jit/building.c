@@ -375,11 +375,27 @@ void gen_function_convention(Gen *g, Ssa fn, unsigned convention)
         LLVMAddAttributeAtIndex(fn, 1, state_attribute(g->c));
 }
 
+/* AArch64 has none, and saves registers as ever. */
+static const char saves_nothing[] = "no_callee_saved_registers";
+
+void gen_save_nothing(Gen *g, Ssa fn)
+{
+    LLVMAttributeRef none =
+        LLVMCreateStringAttribute(g->c, saves_nothing, sizeof saves_nothing - 1, "", 0);
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, none);
+}
+
 unsigned gen_set_convention(Ssa call)
 {
     Ssa callee = LLVMIsAFunction(LLVMGetCalledValue(call));
     unsigned convention = callee ? LLVMGetFunctionCallConv(callee) : TAILCC;
     LLVMSetInstructionCallConv(call, convention);
+    LLVMAttributeRef none =
+        callee ? LLVMGetStringAttributeAtIndex(callee, LLVMAttributeFunctionIndex, saves_nothing,
+                                               sizeof saves_nothing - 1)
+               : NULL;
+    if (none)
+        LLVMAddCallSiteAttribute(call, LLVMAttributeFunctionIndex, none);
     if (convention == TAILCC || convention == FASTCC)
         LLVMAddCallSiteAttribute(call, 1, state_attribute(LLVMGetTypeContext(LLVMTypeOf(call))));
     return convention;

@@ -172,6 +172,47 @@ Instance *instance_inner(Gen *g, Instance *in)
     return in->inner = copy;
 }
 
+/* Calls that it comes back from, on that way through the block which has most. */
+static uint32_t calls_on_way(const Expr *e, bool tail)
+{
+    uint32_t n = 0;
+    for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+        bool last = tail && let_is_last(let);
+        const Call *call = expr_as_call(let->value);
+        const If *branch = expr_as_if(let->value);
+        const Match *match = expr_as_match(let->value);
+        bool row = call && (call->callee->kind == EXPR_OP || call->callee->kind == EXPR_CON);
+        uint32_t most = call && !row && !last;
+        for (uint32_t i = 0, of = match ? match->clauses.n : branch ? 2 : 0; i < of; i++) {
+            const Expr *way = match    ? match->clauses.at[i].body
+                              : i == 0 ? branch->then
+                                       : branch->otherwise;
+            uint32_t calls = calls_on_way(way, last);
+            most = calls > most ? calls : most;
+        }
+        n += most;
+        e = let->body;
+    }
+    return n;
+}
+
+/* Whether the function goes down a tree: about every second call ends without one of its own, and need save nothing for others. With one
+ * call on a way few do, and where no value is taken apart there is one such way alone, in front of which LLVM saves. */
+static bool branches_out(const Expr *body)
+{
+    const Let *let = expr_as_let(body);
+    while (let && !let_is_last(let))
+        let = expr_as_let(let->body);
+    const Match *match = let ? expr_as_match(let->value) : NULL;
+    bool ends = false, branches = false;
+    for (uint32_t i = 0; match && i < match->clauses.n; i++) {
+        uint32_t n = calls_on_way(match->clauses.at[i].body, true);
+        ends |= n == 0;
+        branches |= n > 1;
+    }
+    return ends && branches;
+}
+
 void instance_enter(Gen *g, Instance *in)
 {
     if (in->number == g->number)
@@ -185,7 +226,10 @@ void instance_enter(Gen *g, Instance *in)
     in->type = instance_function_type(g, in);
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
-    gen_function_convention(g, in->value, instance_is_plain(g, in) ? FASTCC : TAILCC);
+    bool plain = instance_is_plain(g, in);
+    gen_function_convention(g, in->value, plain ? FASTCC : TAILCC);
+    if (plain && branches_out(in->fn->body))
+        gen_save_nothing(g, in->value);
     if (in->around)
         gen_attribute(g, in->value, "alwaysinline");
 }

@@ -812,6 +812,8 @@ Ssa gen_head(Gen *g, Repr r);
 Ssa gen_argument(Gen *g, Repr r, Ssa values, uint32_t i);
 /* Of a function that takes the state first. */
 void gen_function_convention(Gen *g, Ssa fn, unsigned convention);
+/* The function need not save registers for its callers, which then keep in none what they want behind the call. */
+void gen_save_nothing(Gen *g, Ssa fn);
 /* The call's convention, now that of what it calls: TAILCC unless a function says otherwise. */
 unsigned gen_set_convention(Ssa call);
 /* Calls, stores the result as a Value where the third parameter of the function says, and returns. */
