@@ -378,11 +378,18 @@ void gen_function_convention(Gen *g, Ssa fn, unsigned convention)
 /* AArch64 has none, and saves registers as ever. */
 static const char saves_nothing[] = "no_callee_saved_registers";
 
+static void text_attribute(Gen *g, Ssa fn, const char *name, const char *value)
+{
+    LLVMAttributeRef made = LLVMCreateStringAttribute(g->c, name, (unsigned)strlen(name), value,
+                                                      (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, made);
+}
+
+/* All but one: where the caller has a pointer to its frame, LLVM takes it that calls keep that. */
 void gen_save_nothing(Gen *g, Ssa fn)
 {
-    LLVMAttributeRef none =
-        LLVMCreateStringAttribute(g->c, saves_nothing, sizeof saves_nothing - 1, "", 0);
-    LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex, none);
+    text_attribute(g, fn, saves_nothing, "");
+    text_attribute(g, fn, "frame-pointer", "all");
 }
 
 unsigned gen_set_convention(Ssa call)
