@@ -48,6 +48,7 @@ static void forget_if(Interp *in,
         if (!fn || !is_gone(in, fn, code, m))
             continue;
         ptrmap_remove(&in->codes, fn);
+        tally_end(code);
         unit_release(code->unit);
     }
     in->epoch++;
@@ -146,7 +147,7 @@ static Value enter(Interp *in, const Code *code, Object *closure, uint32_t n, co
         return value_none();
     f->caller = NULL;
     f->call = NULL;
-    f->tally = closure ? NULL : tally;
+    f->tally = closure ? tally_closure(in, code) : tally;
     for (uint32_t i = 0; i < n; i++)
         f->slots[i] = value_retain(args[i]);
     f->closure = closure ? value_retain(value_object(closure)).object : NULL;

@@ -267,7 +267,8 @@ void code_choose_runs(Interp *in, Unit *u, Code *code)
 {
     Choosing c = {.in = in, .unit = u, .code = code};
     code->constants = u->constants.at;
-    code->cost = u->steps;
+    if (code == u->codes.at[0])
+        code->cost = u->steps;
     code->n_counted = code->n_params;
     note_counted(code, code->self_slot, KNOWN_FUNCTION);
     code->frame_bytes =

@@ -434,13 +434,13 @@ INLINE const Step *step_call(Interp *in, Frame *f, const Step *s)
     const Code *code = callee_code(in, s);
     if (!code)
         return finish_or_fail(in, s, call_outside(in, s, NULL));
-    return call(in, f, s, code, NULL, true);
+    return call(in, f, s, code, tally_closure(in, code), true);
 }
 
 static inline const Step *step_tail_call(Interp *in, const Step *s)
 {
     const Code *code = callee_code(in, s);
-    return code ? tail_call(in, s, code, NULL, true) : end_outside(in, s, NULL);
+    return code ? tail_call(in, s, code, tally_closure(in, code), true) : end_outside(in, s, NULL);
 }
 
 static inline Tally *callee_tally(Interp *in, const Step *s, const Code *code)

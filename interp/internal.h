@@ -233,12 +233,12 @@ struct Code {
     CodeBlock body;
     const Value *constants; /* the unit's */
     uint32_t frame_bytes;
-    uint32_t cost; /* what a call counts: the unit's steps */
+    uint32_t cost; /* what a call counts: the steps of a closure, or of all the unit */
     const Type *type; /* of the function; NULL when unknown */
     const Name *name; /* of a definition; NULL: something inside one, or an expression */
     uint32_t n_vars; /* its type parameters */
     const TypeVar *const *vars;
-    Tally *tally; /* of a definition; of a polymorphic one the newest, or NULL */
+    Tally *tally; /* of a definition and its closures; of a polymorphic one the newest, or NULL */
     uint32_t n_params; /* in the first slots */
     uint32_t n_slots;
     uint32_t n_counted; /* the slots behind these never hold anything but scalars */
@@ -423,14 +423,31 @@ Value foreign_call(Interp *in, Value fn, uint32_t n, const Value *args, Span spa
 
 /* Gives the code of the definition what it counts with. */
 void tally_init(Code *code, const Function *fn);
+/* Nobody calls the definition any more, but what closures of it do is still counted: that leads nowhere. */
+void tally_end(const Code *code);
 /* Lets go of what was made for the unit's definitions. */
 void tally_drop(const Unit *u);
 /* Likewise for those of all units, which may live on with closures. */
 void tally_drop_all(Interp *in);
 /* Where a call of a polymorphic definition counts; NULL: nowhere. */
 Tally *tally_at(Interp *in, const Step *s, const Code *code);
-/* Counts what an operator computed. */
-void tally_work(Interp *in, uint64_t work);
+/* A count was reached: code may be wanted. */
+void tally_wants(Interp *in, Tally *t);
+/* Counts what an operator computed, or a closure did. */
+static inline void tally_work(Interp *in, Tally *t, uint64_t work)
+{
+    t->work += work;
+    if (t->work >= t->next)
+        tally_wants(in, t);
+}
+/* Counts a call of the closure for the definition that it stands in. Gives where it counts; NULL: nowhere. */
+static inline Tally *tally_closure(Interp *in, const Code *code)
+{
+    Tally *t = code->unit->in == in ? code->tally : NULL;
+    if (t)
+        tally_work(in, t, code->cost);
+    return t;
+}
 /* A count was reached: whether the tier takes this call. */
 bool tally_takes(Interp *in, Tally *t);
 /* Its result; the arguments are taken. */

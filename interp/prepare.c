@@ -295,6 +295,7 @@ static Step *step_new(Prepare *p, StepKind kind, const Expr *origin, uint32_t n)
     s->dest = NO_SLOT;
     s->n = n;
     p->unit->steps++;
+    p->now.fn->code->cost++;
     /* One more than n: the callee of a call. */
     s->args = arena_new_array(a, Operand, n + 1);
     p->failed |= !s->args;

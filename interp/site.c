@@ -257,8 +257,8 @@ Value site_run(Interp *in, Step *s)
         v = te_run_scalar(in->cx, p->te, s->span, args);
     else if (p)
         v = run_tensors(in, p->te, s, args);
-    if (p && p->work)
-        tally_work(in, p->work);
+    if (p && p->work && in->frame->tally)
+        tally_work(in, in->frame->tally, p->work);
     arena_reset(&in->scratch, mark);
     return v;
 }

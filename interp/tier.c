@@ -43,8 +43,10 @@ void tally_init(Code *code, const Function *fn)
     code->vars = arena_copy(a, fn->type_params.at, code->n_vars * sizeof *code->vars);
     if (code->n_vars > 0)
         return;
-    code->tally = arena_new(a, Tally);
-    *code->tally = (Tally){.code = code, .next = code->unit->in->tier_begin};
+    Tally *tally = arena_new(a, Tally);
+    *tally = (Tally){.code = code, .next = code->unit->in->tier_begin};
+    for (size_t i = 0; i < code->unit->codes.n; i++)
+        code->unit->codes.at[i]->tally = tally;
 }
 
 static void set_made(Interp *in, Tally *t, void *made)
@@ -66,6 +68,12 @@ static void drop_made(Interp *in, Tally *t)
     void *made = t->made;
     set_made(in, t, NULL);
     in->tier->drop(in->tier->data, made);
+}
+
+void tally_end(const Code *code)
+{
+    if (code->tally)
+        code->tally->next = UINT64_MAX;
 }
 
 /* A closure may live longer than the evaluator, which has then let go of all that was made. */
@@ -165,13 +173,9 @@ static void begin(Interp *in, Tally *t)
     set_made(in, t, in->tier->begin(in->tier->data, &hot));
 }
 
-void tally_work(Interp *in, uint64_t work)
+void tally_wants(Interp *in, Tally *t)
 {
-    Tally *t = in->frame->tally;
-    if (!t)
-        return;
-    t->work += work;
-    if (t->work >= t->next && counts(in, t))
+    if (counts(in, t))
         begin(in, t);
 }
 

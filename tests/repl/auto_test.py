@@ -49,6 +49,15 @@ class Auto(unittest.TestCase):
         best = min(per_call("auto") / per_call("jit") for _ in range(3))
         self.assertLess(best, 1.1)
 
+    def test_what_closures_do_counts_for_their_definition(self):
+        """A function that is hot is code, which calls a closure of the evaluator again and again: what makes the closure is hot, too."""
+        cells = ("def @times(%i: int32, %f: fn (int32) -> int32, %x: int32) -> int32 { if (%i == 0) { %x } else { @times(%i - 1, %f, %f(%x)) } }\n"
+                 "def @work(%n: int32) -> int32 { let %k = mod(%n, 7); @times(%n, fn (%x: int32) -> int32 { mod(%x * 3 + %k, 1000003) }, 1) }\n"
+                 + "@work(100000)\n" * 3 + ":engine\n")
+        done = run(cells)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "hot, and compiled: .*`@work`")
+
     def test_small_cells_are_answered_at_once(self):
         with subprocess.Popen([RELAY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as session:
             least = 1.0
