@@ -94,8 +94,8 @@ static NestNode *innermost(NestNode *loop)
     return loop;
 }
 
-/* The loop along which a load is contiguous that the vectors of `inner` take from scattered places; NULL: there is none. */
-static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
+/* The loop along which a load is contiguous that the vectors of `inner` take from scattered places, and the buffer; NULL: there is none. */
+static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner, int *buffer)
 {
     NestAccesses all = nest_accesses(s->n, node);
     for (size_t i = 0; i < all.n; i++) {
@@ -103,6 +103,7 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
         int64_t along = a->linear ? nest_coefficient(&a->at, inner->var) : 0;
         if (a->writes || along == 0 || along == 1 || along == -1)
             continue;
+        *buffer = a->buffer;
         for (NestNode *l = node; l != inner; l = nest_only_loop(l))
             if (nest_coefficient(&a->at, l->var) == 1)
                 return l;
@@ -110,19 +111,38 @@ static NestNode *crossing(Sched *s, NestNode *node, const NestNode *inner)
     return NULL;
 }
 
+/* Past the loops in it. */
+static NestNode *inwards(Sched *s, NestNode *loop)
+{
+    while (nest_only_loop(loop) && nest_only_loop(loop)->way == NEST_SERIAL &&
+           nest_reorder(s->n, loop))
+        loop = nest_only_loop(loop);
+    return loop;
+}
+
 /* The turns of a block stand right around the vectors, as straight code: then its loads are turned in registers. */
 static void turn_inside(Sched *s, NestNode *block)
 {
-    while (nest_only_loop(block) && nest_only_loop(block)->way == NEST_SERIAL &&
-           nest_reorder(s->n, block))
-        block = nest_only_loop(block);
+    block = inwards(s, block);
     if (nest_only_loop(block) && nest_only_loop(block)->way == NEST_VECTOR &&
         block->extent <= s->lanes)
         nest_run_as(s->n, block, NEST_UNROLLED, 0);
 }
 
-/* Blocks of a transposition. */
-static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
+/* What processors bring for one byte: a line and its neighbour. */
+#define NEIGHBOURS_BYTES 128
+
+/* Blocks that make use of what one of them brings. Where it does not stay in the second cache until the other's turn comes, of rows that lie
+ * a power of two apart and share few places there all the sooner, they are done one after the other. */
+static int64_t blocks_at_once(const Sched *s, int buffer)
+{
+    const NestBuffer *b = &s->n->buffers.at[buffer];
+    int64_t size = (int64_t)dtype_size(b->dtype);
+    return b->size > s->m->second_cache / 2 / size ? NEIGHBOURS_BYTES / (s->lanes * size) : 1;
+}
+
+/* Blocks of a transposition of the buffer. */
+static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner, int buffer)
 {
     NestNode *lane, *tail, *block = cross;
     if (nest_split(s->n, inner, s->lanes, &lane, &tail)) {
@@ -134,10 +154,13 @@ static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner)
         nest_run_as(s->n, inner, NEST_VECTOR, lanes_for(s, inner->extent));
     }
     tail = NULL;
-    nest_split(s->n, cross, s->lanes, &block, &tail);
+    bool several = nest_split(s->n, cross, s->lanes, &block, &tail);
     turn_inside(s, block);
     if (tail)
         turn_inside(s, tail);
+    int64_t at_once = blocks_at_once(s, buffer);
+    if (several && at_once > 1 && nest_split(s->n, cross, at_once, &block, &tail))
+        inwards(s, block);
 }
 
 typedef struct Parted {
@@ -177,7 +200,8 @@ void sched_map(Sched *s, NestNode *node)
     if (node->kind != NEST_LOOP)
         return;
     sched_fuse(s, node);
-    NestNode *inner = innermost(node), *cross = crossing(s, node, inner);
+    int buffer = 0;
+    NestNode *inner = innermost(node), *cross = crossing(s, node, inner, &buffer);
     if (!cross || inner->extent <= s->lanes) {
         sched_vectors(s, inner, even_turns(s, node, inner));
         return;
@@ -185,7 +209,7 @@ void sched_map(Sched *s, NestNode *node)
     /* Beside what is left over, a block would not stand right around its vectors. */
     int64_t left = inner->extent % s->lanes;
     NestNode *rest = left ? nest_part(s->n, node, inner, inner->extent - left) : NULL;
-    sched_blocks(s, cross, inner);
+    sched_blocks(s, cross, inner, buffer);
     if (rest)
         sched_map(s, rest);
 }

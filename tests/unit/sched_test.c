@@ -442,6 +442,48 @@ static void test_rows(void)
     }
 }
 
+static TeProgram *turned_of(TeBuilder *b, const int64_t *shape)
+{
+    int64_t turned[2] = {shape[1], shape[0]};
+    TeTensor x = te_add_input(b, types.sum, 2, turned), y = te_add_input(b, types.sum, 2, shape);
+    te_add_input(b, types.sum, 2, shape);
+    te_add_input(b, types.sum, 2, shape);
+    Te *at[2] = {te_axis(b, 0), te_axis(b, 1)}, *across[2] = {at[1], at[0]};
+    TeTensor out = te_map(b, types.sum, 2, shape,
+                          te_binary(b, TE_ADD, te_load(b, x, across), te_load(b, y, at)));
+    return te_finish(b, 1, &out, false);
+}
+
+/* The turns of the loop that holds the straight ones of a block. */
+static int64_t blocks_of(const NestNode *node)
+{
+    while (nest_only_loop(node) && nest_only_loop(node)->way != NEST_UNROLLED)
+        node = nest_only_loop(node);
+    return node->extent;
+}
+
+/* Blocks of a transposition, some at once where the second cache is smaller than the tensor; of 64 rows, and then of any. */
+static void test_turned(void)
+{
+    for (int turn = 0; turn < 40; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        int64_t shape[2] = {turn < 4 ? 64 : 1 + below(90), turn < 4 ? 96 : 1 + below(90)};
+        Machine m = machine_of();
+        m.second_cache = turn % 2 ? 1 << 20 : 1 << 13;
+        const TeProgram *p = turned_of(&b, shape);
+        const char *why;
+        if (turn < 4) {
+            Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+            int64_t lanes = (int64_t)m.vector_bytes / 4;
+            CHECK(blocks_of(n->root.at[0]) == (turn % 2 ? shape[1] / lanes : 128 / 4 / lanes));
+        }
+        check_program(p, &m, 1);
+        arena_reset(&arena, mark);
+    }
+}
+
 static int64_t statements(const NestNode *node)
 {
     int64_t n = node->kind == NEST_LOOP ? 0 : 1;
@@ -507,6 +549,7 @@ int main(void)
     types = floats;
     test_transforms();
     test_threads();
+    test_turned();
     test_rows();
     test_windows(60, false, false);
     test_windows(160, true, false);
