@@ -117,15 +117,18 @@ static void store_memory(Emit *e, const NestNode *s, Ssa v)
     } else if (l.mask) {
         masked_store(g, "llvm.masked.store", stored, place, align, l.mask);
     } else {
-        Ssa store = LLVMBuildStore(g->b, stored, place);
-        LLVMSetAlignment(store, s->streams ? l.n * (unsigned)dtype_size(t) : align);
-        if (s->streams) {
-            LLVMMetadataRef one = LLVMValueAsMetadata(gen_int(g->i32, 1));
-            LLVMMetadataRef node = LLVMMDNodeInContext2(g->c, &one, 1);
-            LLVMSetMetadata(store, LLVMGetMDKindIDInContext(g->c, "nontemporal", 11),
-                            LLVMMetadataAsValue(g->c, node));
-        }
+        LLVMSetAlignment(LLVMBuildStore(g->b, stored, place), align);
     }
+}
+
+/* The place of the first lane. */
+static void make_near(Emit *e, const NestNode *s)
+{
+    Gen *g = e->g;
+    Ssa place = emit_place(e, s->buffer, s->at);
+    /* Of data, to be read, into the first cache. */
+    Ssa args[4] = {place, gen_int(g->i32, 0), gen_int(g->i32, 3), gen_int(g->i32, 1)};
+    gen_intrinsic(g, "llvm.prefetch", LLVMTypeOf(place), args, 4);
 }
 
 static void set_place(Emit *e, const NestNode *s, Ssa v)
@@ -1031,6 +1034,8 @@ static void make_node(Emit *e, const NestNode *node)
         make_pair(e, node);
     else if (node->kind == NEST_WAIT)
         make_wait(e, node);
+    else if (node->kind == NEST_NEAR)
+        make_near(e, node);
     else if (node->kind == NEST_OPEN)
         make_open(e, node);
     else if (node->kind == NEST_BULK)

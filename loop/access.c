@@ -100,7 +100,8 @@ static void collect(void *data, NestNode *node)
     c->node = node;
     if (node->kind == NEST_LOOP && node->way == NEST_BOUND)
         add_loads(c, node->value);
-    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT)
+    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT ||
+        node->kind == NEST_NEAR)
         return;
     if (node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP) {
         collect_matrices(c);

@@ -891,7 +891,7 @@ static void run_block(Run *r, const NestBlock *block)
             if (is_nan(r->n->buffers.at[s->buffer].dtype,
                        element_at(r, s->buffer, eval_index(r, s->at))))
                 run_block(r, &s->body);
-        } else {
+        } else if (s->kind != NEST_NEAR) {
             run_statement(r, s);
         }
     }

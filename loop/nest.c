@@ -231,6 +231,13 @@ bool nest_has_tile(const DType factors[2], DType sums)
            sums.bits == 32;
 }
 
+NestNode *nest_near(Nest *n, int buffer, Te *at)
+{
+    NestNode *s = nest_store(n, buffer, at, NULL);
+    s->kind = NEST_NEAR;
+    return s;
+}
+
 NestNode *nest_wait(Nest *n, int groups)
 {
     NestNode *s = node_new(n, NEST_WAIT);

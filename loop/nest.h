@@ -105,6 +105,7 @@ typedef enum NestKind {
     NEST_OPEN, /* buffer[at] is a gate for `lanes` boxes a turn */
     NEST_BULK, /* buffer[at…] = `box`, which comes by itself and counts at the gate gate[number] */
     NEST_PASS, /* the threads wait until the boxes of turn `value` of the gate buffer[at] have come */
+    NEST_NEAR, /* what lies at buffer[at] is asked for, which may be anywhere, and comes into the first cache meanwhile */
 } NestKind;
 
 /* Bytes of a word, and how far they may be apart. */
@@ -192,7 +193,6 @@ struct NestNode {
      * below 0 is none. */
     bool any_order;
     bool atomic; /* FOLD: other threads may fold into the same place meanwhile */
-    bool streams; /* STORE: past the caches */
     bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
     bool turned; /* FETCH */
     bool shown; /* WAIT: to NEST_GROUP too */
@@ -301,6 +301,8 @@ NestNode *nest_pass(Nest *n, int gates, Te *at, Te *turn);
 int64_t nest_box_size(const NestBox *box);
 /* The loop's variable is the value. */
 void nest_bind(NestNode *loop, Te *value);
+/* What will be read there is asked for. */
+NestNode *nest_near(Nest *n, int buffer, Te *at);
 /* Whether the value may not be less than the extent, so that somebody must look. */
 bool nest_may_leave(const NestNode *bound);
 /* The least and the greatest value of an index expression in the loops around the node; false where nothing is known. */

@@ -142,6 +142,10 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
     case NEST_WAIT:
         buf_printf(out, "wait for all copies but %d groups%s", s->lanes, s->shown ? ", shown" : "");
         break;
+    case NEST_NEAR:
+        buf_str(out, "near ");
+        print_place(names, out, s->buffer, s->at);
+        break;
     case NEST_OPEN:
         print_place(names, out, s->buffer, s->at);
         buf_printf(out, " = gate for %d boxes a turn", s->lanes);
@@ -190,7 +194,7 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         break;
     case NEST_STORE:
         print_place(names, out, s->buffer, s->at);
-        buf_str(out, s->streams ? " := " : s->copies ? " <- " : " = ");
+        buf_str(out, s->copies ? " <- " : " = ");
         te_print_expr(out, s->value, &names->base, indent + 4);
         break;
     case NEST_FOLD:

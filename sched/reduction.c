@@ -521,5 +521,6 @@ bool sched_rows(Sched *s, NestNode *node)
     join_inside(s, node);
     narrow_all(s, node);
     schedule_row(s, node);
+    sched_near(s, node);
     return true;
 }

@@ -85,6 +85,12 @@ double sched_vector_cost(Sched *s, NestNode *loop)
     return cost / lanes;
 }
 
+bool sched_outgrows(const Sched *s, int buffer)
+{
+    const NestBuffer *b = &s->n->buffers.at[buffer];
+    return b->size > s->m->second_cache / 2 / (int64_t)dtype_size(b->dtype);
+}
+
 /* ---- elements on their own --------------------------------------------------------------------------------------------- */
 
 static NestNode *innermost(NestNode *loop)
@@ -136,9 +142,8 @@ static void turn_inside(Sched *s, NestNode *block)
  * a power of two apart and share few places there all the sooner, they are done one after the other. */
 static int64_t blocks_at_once(const Sched *s, int buffer)
 {
-    const NestBuffer *b = &s->n->buffers.at[buffer];
-    int64_t size = (int64_t)dtype_size(b->dtype);
-    return b->size > s->m->second_cache / 2 / size ? NEIGHBOURS_BYTES / (s->lanes * size) : 1;
+    int64_t size = (int64_t)dtype_size(s->n->buffers.at[buffer].dtype);
+    return sched_outgrows(s, buffer) ? NEIGHBOURS_BYTES / (s->lanes * size) : 1;
 }
 
 /* Blocks of a transposition of the buffer. */

@@ -83,6 +83,10 @@ double sched_vector_cost(Sched *s, NestNode *loop);
 
 /* What a matrix costs, in vector operations. */
 double sched_matrix_cost(const NestMatrix *m);
+/* Whether the tensor, and as much beside it, does not stay in the second cache. */
+bool sched_outgrows(const Sched *s, int buffer);
+/* While the functions of a row are computed, the next turn's row of each input comes near. */
+void sched_near(Sched *s, NestNode *rows);
 
 /* strategies: each takes a part of the root */
 void sched_map(Sched *s, NestNode *node);
