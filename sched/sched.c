@@ -540,6 +540,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     s->lanes = (int)m->vector_bytes / 4;
     *why = NULL;
     s->p = table_program(s);
+    s->p = s->p && m->reorders ? root_program(s) : s->p;
     s->p = s->p ? window_program(s) : NULL;
     if (!s->p)
         return NULL;

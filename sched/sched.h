@@ -69,6 +69,9 @@ const TeProgram *window_program(const Sched *s);
 /* The program without tables that are the numbers of a multiplication or division; NULL: memory was refused. */
 const TeProgram *table_program(const Sched *s);
 
+/* The program with products by the inverse of a root in place of many quotients by it; NULL: memory was refused. */
+const TeProgram *root_program(const Sched *s);
+
 /* A buffer of what the program makes of the tensors when code is made; -1 after a diagnostic. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);
 /* Lanes for the widest element that the node touches. */

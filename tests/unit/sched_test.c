@@ -3,6 +3,7 @@
 #include "loop/access.h"
 #include "sched/conv.h"
 #include "stdlib/stdlib.h"
+#include "te/walk.h"
 #include "tests/unit/check.h"
 
 #include <math.h>
@@ -452,6 +453,66 @@ static void test_rows(void)
     }
 }
 
+enum { ROOT_OF_ROWS, ROOT_READ, ROOT_GIVEN, ROOT_OF_ELEMENTS, ROOT_FOLDED, ROOT_KINDS };
+
+/* x by sqrt(y * y + 1), y of rows or of elements; the root is also read otherwise, or a result; the quotients are folded. */
+static TeProgram *root_of(TeBuilder *b, const int64_t *shape, int kind)
+{
+    int64_t one = 1;
+    int rank = kind == ROOT_OF_ELEMENTS ? 2 : 1;
+    TeTensor x = te_add_input(b, types.sum, 2, shape), y = te_add_input(b, types.sum, rank, shape);
+    te_add_input(b, types.sum, 1, &one);
+    te_add_input(b, types.sum, 1, &one);
+    Te *at[2] = {te_axis(b, 0), te_axis(b, 1)}, *v = te_load(b, y, at);
+    v = te_binary(b, TE_ADD, te_binary(b, TE_MUL, v, v), te_number(b, types.sum, 1));
+    TeTensor outs[2], root = te_map(b, types.sum, rank, shape, te_unary(b, TE_SQRT, v));
+    Te *by = te_load(b, root, at), *quotient = te_binary(b, TE_DIV, te_load(b, x, at), by);
+    if (kind == ROOT_READ)
+        quotient = te_binary(b, TE_ADD, quotient, by);
+    outs[0] = kind == ROOT_FOLDED
+                  ? te_reduce(b, TE_SUM, types.sum, 1, shape, 1, &shape[1], quotient)
+                  : te_map(b, types.sum, 2, shape, quotient);
+    outs[1] = root;
+    return te_finish(b, kind == ROOT_GIVEN ? 2 : 1, outs, kind == ROOT_GIVEN);
+}
+
+static void find_inverse(void *data, Te *e)
+{
+    *(bool *)data |= e->kind == TE_NODE_UNARY && e->op == TE_RSQRT;
+}
+
+static void find_inverses(void *data, NestNode *node)
+{
+    PtrMap seen = {0};
+    if (node->value)
+        te_each(&arena, &seen, node->value, find_inverse, data);
+    ptrmap_deinit(&seen);
+}
+
+/* Many quotients by one root are products where nothing else needs the root, and rounding is free. */
+static void test_roots(void)
+{
+    for (int turn = 0; turn < 4 * ROOT_KINDS; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        int kind = turn % ROOT_KINDS;
+        int64_t shape[2] = {2 + below(9), 2 + below(90)};
+        Machine m = machine_of();
+        m.reorders = below(4) > 0;
+        const TeProgram *p = root_of(&b, shape, kind);
+        const char *why;
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        bool inverse = false;
+        for (size_t i = 0; i < n->root.n; i++)
+            nest_each(n->root.at[i], find_inverses, &inverse);
+        if (!CHECK(inverse == (m.reorders && (kind == ROOT_OF_ROWS || kind == ROOT_FOLDED))))
+            printf("root %d\n", kind);
+        check_program(p, &m, 1);
+        arena_reset(&arena, mark);
+    }
+}
+
 static TeProgram *turned_of(TeBuilder *b, const int64_t *shape)
 {
     int64_t turned[2] = {shape[1], shape[0]};
@@ -560,6 +621,7 @@ int main(void)
     test_transforms();
     test_threads();
     test_turned();
+    test_roots();
     test_rows();
     test_windows(60, false, false);
     test_windows(160, true, false);
