@@ -190,12 +190,13 @@ static void copy_bytes(const Depthwise *d)
     }
 }
 
-static void fill_border(const Depthwise *d)
+static void fill_border(const Depthwise *d, NestNode *outer, int64_t planes)
 {
     Nest *n = d->s->n;
     Te *outside = d->c->outside ? d->c->outside : te_number(&n->te, d->dtype, 0);
     Piece pieces[2];
-    int count = pieces_of(n, d->in, "z", copy_size(d->s, d->c, &d->words), d->s->lanes, pieces);
+    int64_t size = planes * copy_size(d->s, d->c, &d->words);
+    int count = pieces_of(n, outer, "z", size, d->s->lanes, pieces);
     for (int i = 0; i < count; i++) {
         NestNode *lane = lanes_in(d, pieces[i].in, pieces[i].size);
         NestLinear at = pieces[i].from;
@@ -233,22 +234,31 @@ static void copy_phase(const Depthwise *d, NestNode *row, int64_t phase)
         to.c += (phase * d->rows + y->before) * d->pitch;
         nest_add_term(&to, row->var, d->pitch);
         linear_add(&to, &column, 1);
+        linear_add(&to, &d->at, 1);
         Te *v = te_cast(&n->te, d->dtype, nest_load(n, d->c->data, nest_position(n, &load)));
         nest_append(n, lane, nest_store(n, d->copy, nest_position(n, &to), v));
     }
 }
 
-/* Planes of bytes that are copied before the first of them is read. What was just stored in short pieces is not to be had as a long one until
- * all of them are in the cache; small planes would wait for that again and again. */
-#define PLANES_AT_ONCE 8
+/* Planes that are copied before the first of them is read: so many bytes, and of bytes so many planes, of others as many as have some rows where
+ * their rows fill no vector. What was just stored in short pieces is not to be had as a long one until all of them are in the cache; small
+ * planes would wait for that again and again. */
 #define PLANES_BYTES ((int64_t)8 << 10)
+#define PLANES_AT_ONCE 8
+#define PLANES_ROWS 50
 
 /* Each thread has some turns all the same. */
 static int64_t planes_at_once(const Depthwise *d)
 {
-    int64_t planes = 1, size = copy_size(d->s, d->c, &d->words), groups = d->c->groups;
-    while (d->words.each > 1 && planes < PLANES_AT_ONCE && groups % (2 * planes) == 0 &&
-           2 * planes * size <= PLANES_BYTES && groups / (2 * planes) >= 2 * d->s->m->threads)
+    const Conv *c = d->c;
+    bool bytes = d->words.each > 1;
+    int64_t planes = 1, size = copy_size(d->s, c, &d->words);
+    int64_t enough = bytes ? PLANES_AT_ONCE : (PLANES_ROWS + c->y.in - 1) / c->y.in;
+    size *= bytes ? 1 : (int64_t)dtype_size(d->dtype);
+    if (!bytes && c->x.in >= d->s->lanes)
+        return 1;
+    while (planes < enough && c->groups % (2 * planes) == 0 && 2 * planes * size <= PLANES_BYTES &&
+           c->groups / (2 * planes) >= 2 * d->s->m->threads)
         planes *= 2;
     return planes;
 }
@@ -266,7 +276,7 @@ static void each_plane(Depthwise *d, NestNode *outer, int64_t planes)
     nest_add_term(&d->at, d->in->var, copy_size(d->s, d->c, &d->words));
 }
 
-static void copy_plane(Depthwise *d, NestNode *outer, int64_t planes)
+static void copy_planes(Depthwise *d, NestNode *outer, int64_t planes)
 {
     Nest *n = d->s->n;
     d->copy = nest_buffer(n, (NestBuffer){.name = "plane",
@@ -274,11 +284,13 @@ static void copy_plane(Depthwise *d, NestNode *outer, int64_t planes)
                                           .place = NEST_LOCAL,
                                           .size = planes * copy_size(d->s, d->c, &d->words),
                                           .home = outer});
+    if (d->words.each == 1)
+        fill_border(d, outer, planes);
+    each_plane(d, outer, planes);
     if (d->words.each > 1) {
         copy_bytes(d);
         return;
     }
-    fill_border(d);
     NestNode *row = loop_in(n, d->in, "y", d->c->y.in);
     for (int64_t phase = 0; phase < d->c->x.stride; phase++)
         copy_phase(d, row, phase);
@@ -374,6 +386,7 @@ static Te *element_of(const Depthwise *d, const Block *b, int v, const NestNode 
         return nest_word(n, d->copy, nest_position(n, &at), (int)x->dilation);
     }
     NestLinear at = {.c = (column % x->stride * d->rows + in) * d->pitch + column / x->stride};
+    linear_add(&at, &d->at, 1);
     linear_add(&at, &b->rows->from, y->stride * d->pitch);
     linear_add(&at, &b->from[v], 1);
     nest_add_term(&at, lane->var, 1);
@@ -501,14 +514,13 @@ void depthwise_build(Sched *s, int stage, const Tail *tail)
         return;
     if (d.words.each == 1)
         d.pitch = (d.pitch + c->x.stride - 1) / c->x.stride;
-    int64_t planes = planes_at_once(&d);
+    bool copies = d.words.each > 1 || !reads_in_place(c);
+    int64_t planes = copies ? planes_at_once(&d) : 1;
     NestNode *outer = loop_in(n, images_in(n, c, &d.image), "c", c->groups / planes);
-    each_plane(&d, outer, planes);
     d.copy = -1;
-    if (d.words.each > 1 || !reads_in_place(c)) {
-        copy_plane(&d, outer, planes);
-        each_plane(&d, outer, planes);
-    }
+    if (copies)
+        copy_planes(&d, outer, planes);
+    each_plane(&d, outer, planes);
     int64_t most = STRAIGHT_MOST / (c->y.taps * d.turns), lanes = vectors_at_once(&d) * s->lanes;
     Piece rows[2], columns[2];
     int n_rows = pieces_of(n, d.in, "y", c->y.out, most < ROWS_AT_ONCE ? most : ROWS_AT_ONCE, rows);
