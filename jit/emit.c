@@ -210,6 +210,25 @@ static void make_position_fold(Emit *e, const NestNode *s, const Lanes *l)
     set_register(e, s->buffer, s->at, LLVMBuildSelect(g->b, take, number, at, ""));
 }
 
+/* Once for each line: not in turns that load the same again, nor for what begins within a line. */
+static void fetch_ahead(Emit *e, const NestNode *s)
+{
+    enum { LINE = 64 };
+    Gen *g = e->g;
+    const Te *load = emit_is_vector(e, s->value->b) ? s->value->b : s->value->a;
+    const NestLinear *l = emit_linear(e, load->index[0]);
+    if (!l || emit_known_part(e, l) * (int64_t)dtype_size(load->dtype) % LINE)
+        return;
+    for (int i = e->depth; i > 0 && emit_is_straight(e->level[i].node); i--)
+        if (e->level[i].number > 0 && nest_coefficient(l, e->level[i].node->var) == 0)
+            return;
+    Ssa bytes = gen_int(g->i64, s->ahead), place = emit_place(e, load->tensor, load->index[0]);
+    /* To be read, into all caches, and data. */
+    Ssa args[4] = {LLVMBuildGEP2(g->b, g->i8, place, &bytes, 1, ""), gen_int(g->i32, 0),
+                   gen_int(g->i32, 3), gen_int(g->i32, 1)};
+    gen_intrinsic(g, "llvm.prefetch", LLVMTypeOf(place), args, 4);
+}
+
 static void make_fold(Emit *e, const NestNode *s)
 {
     Gen *g = e->g;
@@ -219,6 +238,8 @@ static void make_fold(Emit *e, const NestNode *s)
         make_position_fold(e, s, &l);
         return;
     }
+    if (s->ahead)
+        fetch_ahead(e, s);
     Ssa acc = place_value(e, s);
     if (is_product(s) && !g->jit->exact && (lanes || !e->vector)) {
         Ssa a = lanes ? emit_lanes(e, s->value->a) : emit_value(e, s->value->a);

@@ -516,6 +516,7 @@ static void put_node(Key *k, const NestNode *node)
     put(k, node->kind);
     if (node->kind != NEST_LOOP) {
         put(k, (int64_t)node->fold << 1 | node->any_order);
+        put(k, node->ahead);
         put_access(k, node->buffer, node->at, node);
         put_value(k, node->value, node);
         if (te_holds_fault(k->e->g->arena, node->value))

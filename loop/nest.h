@@ -193,6 +193,7 @@ struct NestNode {
      * below 0 is none. */
     bool any_order;
     bool atomic; /* FOLD: other threads may fold into the same place meanwhile */
+    int64_t ahead; /* FOLD of two loads' product: bytes by which its vectors are fetched ahead */
     bool copies; /* STORE of what lies elsewhere to shared memory: it arrives behind a NEST_WAIT */
     bool turned; /* FETCH */
     bool shown; /* WAIT: to NEST_GROUP too */

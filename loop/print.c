@@ -51,6 +51,8 @@ static void print_fold(const NestNames *names, Buf *out, const NestNode *s, int 
     buf_printf(out, "%s %s= ", s->atomic ? " atomic" : "",
                s->fold == TE_SUM ? "+" : te_reduce_name(s->fold));
     te_print_expr(out, s->value, &names->base, indent + 4);
+    if (s->ahead)
+        buf_printf(out, ", %lld bytes ahead", (long long)s->ahead);
     if (!nest_is_position(s->fold))
         return;
     buf_str(out, " at ");

@@ -402,6 +402,9 @@ static void check_node(void *data, NestNode *node)
         check_bulk(v, node);
     if (node->copies)
         check_copy(v, node);
+    if (node->ahead && !(node->kind == NEST_FOLD && node->value->kind == TE_NODE_BINARY &&
+                         is_flat_load(node->value->a) && is_flat_load(node->value->b)))
+        fail(v, "what is fetched ahead is no factor");
     check_expression(v, node->at);
     check_expression(v, node->value);
     check_expression(v, node->number);

@@ -312,6 +312,7 @@ typedef struct Filling {
     const Tile *t;
     int acc;
     int64_t block; /* turns of the innermost axis that are straight code, at a time */
+    int64_t ahead; /* bytes of the second operand (NestNode.ahead) */
 } Filling;
 
 static NestLinear place_in_tile(const Tile *t, NestNode *row, NestNode *vector, NestNode *lane)
@@ -348,7 +349,9 @@ static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a
         nest_add_term(&b, l.lane->var, 1);
         Te *product = words_product(&n->te, &t->words, nest_load(n, t->a, nest_position(n, &a)),
                                     nest_load(n, t->b, nest_position(n, &b)));
-        nest_append(n, l.lane, nest_fold(n, TE_SUM, f->acc, nest_position(n, &acc), product));
+        NestNode *fold = nest_fold(n, TE_SUM, f->acc, nest_position(n, &acc), product);
+        fold->ahead = f->ahead;
+        nest_append(n, l.lane, fold);
         return;
     }
     Piece pieces[2];
@@ -379,6 +382,23 @@ static Te *start_of(Nest *n, const Tile *t, const TileLoops *l)
     return nest_load(n, t->start, nest_position(n, &at));
 }
 
+/* Turns of the sum by which the second operand is fetched ahead where all of it that the tile reads is more than the first cache holds
+ * beside the rest, and what the rows do in a turn hides it. */
+#define AHEAD_TURNS 16
+#define AHEAD_BYTES_LEAST 24576
+#define AHEAD_ROWS_LEAST 4
+
+static int64_t ahead_of(const Nest *n, const Tile *t)
+{
+    int64_t size = (int64_t)dtype_size(n->buffers.at[t->b].dtype);
+    int64_t bytes = t->vectors * t->lanes * size;
+    for (int i = 0; i < t->n_axes; i++)
+        bytes *= t->axis[i].extent;
+    return bytes > AHEAD_BYTES_LEAST && t->rows >= AHEAD_ROWS_LEAST
+               ? AHEAD_TURNS * t->axis[t->n_axes - 1].b * size
+               : 0;
+}
+
 int tile_in(Nest *n, NestNode *loop, const Tile *t)
 {
     NestBuffer acc = {.name = "acc",
@@ -387,7 +407,7 @@ int tile_in(Nest *n, NestNode *loop, const Tile *t)
                       .size = t->rows * t->vectors * t->lanes,
                       .home = loop};
     loop->apart = true;
-    Filling f = {n, t, nest_buffer(n, acc), 1};
+    Filling f = {n, t, nest_buffer(n, acc), 1, ahead_of(n, t)};
     TileLoops l = tile_loops(n, loop, t);
     NestLinear at = place_in_tile(t, l.row, l.vector, l.lane);
     nest_append(n, l.lane, nest_store(n, f.acc, nest_position(n, &at), start_of(n, t, &l)));

@@ -89,6 +89,22 @@ class Tiles(unittest.TestCase):
         self.assertLess(made, called)
         self.agree(program, weights)
 
+    def test_columns_are_fetched_ahead(self):
+        """Where a tile reads more of the second factor than lies in the first cache, and has rows enough: each line once."""
+        program = """def @main(%x: Tensor[({rows}, {sums}), float32], %w: Tensor[(96, {sums}), float32]) {{ nn.dense(%x, %w, units=96) }}\n"""
+        for rows, sums, fetches in ((64, 1024, True), (64, 64, False), (2, 1024, False)):
+            with self.subTest(rows=rows, sums=sums):
+                weights = {"w": (96, sums)}
+                text = self.relay("compile", program.format(rows=rows, sums=sums), weights, "--emit", "lowered")
+                self.assertEqual("bytes ahead" in text, fetches, text)
+                text = self.relay("compile", program.format(rows=rows, sums=sums), weights, "--emit", "llvm-ir")
+                tiles = [tile for tile in re.findall(r"^define .*?^}", text, re.M | re.S) if "@llvm.prefetch" in tile]
+                self.assertEqual(bool(tiles), fetches)
+                for tile in tiles:
+                    loads = len(re.findall(r"load <(?:8|16) x float>", tile))
+                    self.assertLessEqual(tile.count("call void @llvm.prefetch"), loads)
+                self.agree(program.format(rows=rows, sums=sums), weights)
+
     def test_weights_that_nobody_reads_are_not_kept(self):
         """Of weights that are transformed the file holds the transformed ones alone."""
         program = """def @main(%x: Tensor[(1, 128, 28, 28), float32], %a: Tensor[(128, 128, 3, 3), float32]) {

@@ -438,6 +438,37 @@ static void test_matrices(void)
         CHECK(nest_verify(matrix_nest(&wrong[i], (int64_t[3]){0})) != NULL);
 }
 
+/* Only factors are fetched ahead. */
+static void test_ahead(void)
+{
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    int64_t s = 6;
+    TeTensor x = te_add_input(&b, i8, 1, &s);
+    Te *at = te_axis(&b, 0), *reduced = te_axis(&b, 0);
+    TeTensor y = te_map(&b, i8, 1, &s, te_load(&b, x, &at));
+    Nest *n = nest_of(&cx, &arena, te_finish(&b, 1, &y, false), NULL);
+    n->root.at[0]->body.at[0]->ahead = 64;
+    CHECK(nest_verify(n) != NULL);
+    te_begin(&b, &cx, &arena);
+    x = te_add_input(&b, i8, 1, &s);
+    TeTensor z = te_add_input(&b, i8, 1, &s);
+    Te *product = te_binary(&b, TE_MUL, te_load(&b, x, &reduced), te_load(&b, z, &reduced));
+    y = te_reduce(&b, TE_SUM, i8, 0, NULL, 1, &s, product);
+    n = nest_of(&cx, &arena, te_finish(&b, 1, &y, false), NULL);
+    bool any = false;
+    for (size_t i = 0; i < n->root.n; i++) {
+        NestNode *node = n->root.at[i];
+        while (node->kind == NEST_LOOP)
+            node = node->body.at[node->body.n - 1];
+        if (node->kind == NEST_FOLD) {
+            node->ahead = 64;
+            any = true;
+        }
+    }
+    CHECK(any && !nest_verify(n));
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -452,6 +483,7 @@ int main(void)
     test_random(words, 2000);
     test_matrices();
     test_words();
+    test_ahead();
     for (int i = 0; i < PRIMITIVES; i++)
         if (!CHECK(taken[i] > 100))
             printf("primitive %d was taken %ld times\n", i, taken[i]);
