@@ -260,18 +260,27 @@ static void add_part(const Packed *d)
     }
 }
 
-/* Bytes of rows up to which all are gone through for each tile's columns; of more come so many at a time, and at least some tiles. */
-#define ROWS_FEW ((int64_t)4 << 20)
-#define ROWS_AT_ONCE ((int64_t)2 << 20)
+/* Tiles that a part of the rows has at least. */
 #define TILES_LEAST 4
+
+/* Rows for which all columns are gone through before further rows come: all of them where they stay in the second cache beside the columns
+ * of a tile, else parts that fill half of it, as many for each thread. */
+static int64_t rows_at_once(const Packed *d)
+{
+    const Machine *m = d->s->m;
+    int64_t rows = d->q->m.extent, bytes = rows * d->turns * 4, half = m->second_cache / 2;
+    if (bytes <= half + half / 2)
+        return rows;
+    int64_t parts = (bytes + half - 1) / half, threads = m->threads;
+    int64_t high = d->height, tiles = (rows + parts * high - 1) / (parts * high);
+    if (threads > 1)
+        tiles = rows / ((parts + threads - 1) / threads * threads * high);
+    return (tiles < TILES_LEAST ? TILES_LEAST : tiles) * high;
+}
 
 static void add_all(Packed *d)
 {
-    int64_t row = d->turns * 4, rows = d->q->m.extent;
-    if (rows * row > ROWS_FEW) {
-        int64_t tiles = ROWS_AT_ONCE / row / d->height;
-        rows = (tiles < TILES_LEAST ? TILES_LEAST : tiles) * d->height;
-    }
+    int64_t rows = rows_at_once(d);
     Piece parts[2];
     int count = pieces_of(d->s->n, d->batch, "p", d->q->m.extent, rows, parts);
     for (int i = 0; i < count; i++) {
