@@ -97,6 +97,9 @@ void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, con
                 int64_t row_step, int64_t vector_step);
 /* Rows and vectors of tiles that fill the registers and waste little of `rows`. */
 void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors);
+/* The same where the vectors do not stay in the second cache from one time to the next. */
+void tile_size_far(const Machine *m, int64_t rows, int64_t blocks, int64_t *height,
+                   int64_t *vectors);
 /* Elements from row to row, such that the rows of a tile do not all lie in the same few sets of the first cache. */
 int64_t spread_pitch(int64_t pitch);
 /* What a turn of the sum costs for all rows and vectors, in vector operations. */

@@ -294,7 +294,8 @@ static Packed product_in(Sched *s, const NestProduct *q, int stage, const Tail *
     Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
     d.turns = turns_of(s, stage, q, &d.words);
     d.blocks = (q->n.extent + s->lanes - 1) / s->lanes;
-    tile_size(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
+    bool far = d.blocks * d.turns * s->lanes * 4 > s->m->second_cache;
+    (far ? tile_size_far : tile_size)(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
     return d;
 }
 
