@@ -116,7 +116,8 @@ static void lay_out_rows(Packed *d, int64_t pitch)
  * thread copies the others have to fetch. */
 #define PITCH_CROWDED 512
 
-/* The first operand; a copy with rows further apart where its own would drive each other out of the cache. */
+/* The first operand; a copy with rows further apart where its own would drive each other out of the cache, or of rows side by side where
+ * the elements of one lie so far apart that each has a line and a page of its own. */
 static void spread_rows(Packed *d)
 {
     const NestProduct *q = d->q;
@@ -129,8 +130,9 @@ static void spread_rows(Packed *d)
         lay_out_rows(d, spread_pitch(d->turns));
         return;
     }
-    if (d->plain || q->batch.extent > 1 || q->k.a != 1 || q->m.a % PITCH_CROWDED != 0 ||
-        q->m.extent < 8 || d->blocks < 8)
+    bool apart = q->k.a == 1 ? q->m.a % PITCH_CROWDED == 0
+                             : q->k.extent * q->k.a * 4 > d->s->m->second_cache;
+    if (d->plain || q->batch.extent > 1 || !apart || q->m.extent < 8 || d->blocks < 8)
         return;
     lay_out_rows(d, spread_pitch(q->k.extent));
 }
