@@ -433,13 +433,13 @@ double turned_cost(const Sched *s, int stage)
 }
 
 /* columns[batch, o, k, lane] = b[batch, k, lanes * o + lane], or words of `count` such. */
-static void turn_some(const Packed *d, NestNode *batch, const Piece *block, const Piece *turns,
-                      int count)
+static void turn_some(const Packed *d, NestNode *batch, NestNode *in, const Piece *block,
+                      const Piece *turns, int count)
 {
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
     int64_t lanes = d->s->lanes;
-    NestNode *k = unrolled_in(n, turns->in, "k", turns->size);
+    NestNode *k = unrolled_in(n, in, "k", turns->size);
     NestNode *lane = vector_in(n, k, block->size, (int)lanes);
     NestLinear column = block->from, turn = turns->from, from = {.c = q->b_from};
     nest_add_term(&turn, k->var, 1);
@@ -498,14 +498,20 @@ static void turn_columns(Packed *d)
     d->columns = scratch_of(n, "columns", words_dtype(&d->words, product_dtype(d->s->p, q->b)),
                             q->batch.extent * d->batch_step);
     NestNode *batch = q->batch.extent > 1 ? loop_in(n, NULL, "b", q->batch.extent) : NULL;
-    Piece blocks[2], turns[2];
-    int n_blocks = pieces_of(n, batch, "o", q->n.extent, lanes, blocks);
-    for (int i = 0; i < n_blocks; i++) {
-        int n_turns = pieces_of(n, blocks[i].in, "k", whole, TURNED_AT_ONCE, turns);
-        for (int j = 0; j < n_turns; j++)
-            turn_some(d, batch, &blocks[i], &turns[j], d->words.each);
+    /* Columns that lie side by side come row by row: they are read as they lie. */
+    bool by_rows = q->n.b == 1 && d->words.each == 1;
+    const char *const name[2] = {"o", "k"};
+    int64_t extent[2] = {q->n.extent, whole}, most[2] = {lanes, TURNED_AT_ONCE};
+    Piece outer[2], inner[2];
+    int n_outer = pieces_of(n, batch, name[by_rows], extent[by_rows], most[by_rows], outer);
+    for (int i = 0; i < n_outer; i++) {
+        NestNode *in = outer[i].in;
+        int n_inner = pieces_of(n, in, name[!by_rows], extent[!by_rows], most[!by_rows], inner);
+        for (int j = 0; j < n_inner; j++)
+            turn_some(d, batch, inner[j].in, by_rows ? &inner[j] : &outer[i],
+                      by_rows ? &outer[i] : &inner[j], d->words.each);
         if (whole < d->turns)
-            turn_some(d, batch, &blocks[i], &(Piece){blocks[i].in, {.c = whole}, 1},
+            turn_some(d, batch, in, &outer[i], &(Piece){in, {.c = whole}, 1},
                       (int)(q->k.extent - whole * d->words.each));
     }
     if (d->words.flips)
