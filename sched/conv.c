@@ -442,13 +442,15 @@ static double turn_cost(int64_t rows, int64_t vectors)
     return 1 + 0.1 * loads + (most > least ? most : least);
 }
 
-/* What passes while vectors come from behind the second cache costs a little all the same. */
+/* In multiply-adds, what a byte costs that a tile waits for: 12 for a line, where two begin in a cycle and it comes from a third cache. What
+ * is done meanwhile costs a little all the same. */
+#define FAR_COST 0.2
 #define FAR_BESIDE 0.05
 
 /* What the first tile of some columns, whose `bytes` of each vector it brings, costs a turn more than one of columns that are near. */
 static double far_cost(int64_t height, int64_t vectors, int64_t bytes)
 {
-    double near = turn_cost(height, vectors), far = SCHED_BYTE_COST * (double)(vectors * bytes);
+    double near = turn_cost(height, vectors), far = FAR_COST * (double)(vectors * bytes);
     return far > near ? far - near + FAR_BESIDE * near : FAR_BESIDE * far;
 }
 
