@@ -19,12 +19,21 @@ static bool known_of(OnnxNode *n, size_t i, Known *out)
         dtype_is_float(v->type->dtype) || dtype_is_bool(v->type->dtype))
         return false;
     Dim count = v->type->n == 0 ? 1 : v->type->dims[0];
-    if (count < 0 || count > ONNX_INTS_MOST || (!v->constant && !v->extents))
+    if (count < 0 || count > ONNX_INTS_MOST)
         return false;
     out->n = (uint32_t)count;
     for (uint32_t k = 0; k < out->n; k++)
         out->at[k] = onnx_element(v, k);
     return true;
+}
+
+/* Places in a row, of which a negative one counts from the end: DIM_ANY looks like the last one and is none. */
+static bool places_of(OnnxNode *n, size_t i, Known *out)
+{
+    bool known = known_of(n, i, out);
+    for (uint32_t k = 0; known && k < out->n; k++)
+        known = onnx_value(n, i)->constant || out->at[k] != DIM_ANY;
+    return known;
 }
 
 static bool extents_same(OnnxNode *n, Known *out)
@@ -46,7 +55,7 @@ static bool extents_shape(OnnxNode *n, Known *out)
 static bool extents_gather(OnnxNode *n, Known *out)
 {
     Known from, which;
-    if (!known_of(n, 0, &from) || !known_of(n, 1, &which) || onnx_rank(n, 0) != 1)
+    if (!known_of(n, 0, &from) || !places_of(n, 1, &which) || onnx_rank(n, 0) != 1)
         return false;
     for (uint32_t k = 0; k < which.n; k++) {
         Dim i = which.at[k] + (which.at[k] < 0 ? from.n : 0);
@@ -70,9 +79,10 @@ static bool extents_concat(OnnxNode *n, Known *out)
 static bool extents_slice(OnnxNode *n, Known *out)
 {
     Known from, begin, end, step = {{1}, 1};
-    if (n->version < 10 || !known_of(n, 0, &from) || !known_of(n, 1, &begin) || begin.n != 1 ||
-        !known_of(n, 2, &end) || (onnx_has(n, 4) && !known_of(n, 4, &step)) || step.at[0] != 1 ||
-        begin.at[0] < -(Dim)from.n || dim_is_symbol(begin.at[0]) || dim_is_symbol(end.at[0]))
+    if (n->version < 10 || !known_of(n, 0, &from) || !places_of(n, 1, &begin) || begin.n != 1 ||
+        !places_of(n, 2, &end) || end.n != 1 || (onnx_has(n, 4) && !known_of(n, 4, &step)) ||
+        step.at[0] != 1 || begin.at[0] < -(Dim)from.n || dim_is_symbol(begin.at[0]) ||
+        dim_is_symbol(end.at[0]))
         return false;
     Dim b = begin.at[0] + (begin.at[0] < 0 ? from.n : 0),
         e = end.at[0] + (end.at[0] < 0 ? from.n : 0);
@@ -88,7 +98,7 @@ static bool extents_binary(OnnxNode *n, Known *out)
         return false;
     static Dim (*const how[])(Ctx *, Dim, Dim) = {dim_add, dim_sub, dim_mul, dim_floor_div};
     static const char *const ops[] = {"Add", "Sub", "Mul", "Div"};
-    out->n = a.n > b.n ? a.n : b.n;
+    out->n = a.n == 1 ? b.n : a.n;
     for (uint32_t k = 0; k < out->n; k++)
         for (size_t i = 0; i < 4; i++) {
             Dim x = a.at[a.n == 1 ? 0 : k], y = b.at[b.n == 1 ? 0 : k];
