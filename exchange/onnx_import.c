@@ -392,7 +392,6 @@ bool import_line(OnnxNode *n, const char *text, const Name *name, OnnxValue *out
         vec_push(&im->block->lines, &im->out->arena, ((OnnxLine){name, text, im->call}));
         out->text = import_var(im, name, out->type);
     }
-    interp_forget(im->in, m);
     module_release(m);
     return !n->failed && !n->large;
 }
@@ -500,19 +499,24 @@ static void import_call(OnnxNode *n, const Onnx__FunctionProto *f)
             onnx_give_value(n, results[i]);
 }
 
+static void apply(OnnxNode *n, const OnnxRule *rule)
+{
+    if (rule->rule)
+        rule->rule(n);
+    else
+        onnx_recipe(n, rule->text);
+}
+
+/* A constant that is too large to be kept is computed by the program. */
 static void run_rule(OnnxNode *n, const OnnxRule *rule)
 {
     n->constant = is_constant(n->im, n->proto);
     n->word = rule->text;
-    for (int again = 0; again < 2; again++) {
-        if (rule->rule)
-            rule->rule(n);
-        else
-            onnx_recipe(n, rule->text);
-        if (!n->large)
-            break;
+    apply(n, rule);
+    if (n->large) {
         n->constant = n->large = false;
         n->given = 0;
+        apply(n, rule);
     }
     if (!n->failed)
         import_extents(n);

@@ -255,6 +255,16 @@ class Compiled(unittest.TestCase):
         self.assertEqual((n.tolist(), library.program_error()), (1000, b""))
 
     @unittest.skipIf(SANITIZED, "Python is not sanitized")
+    def test_installed(self):
+        """Where the program and its library are in folders of their own."""
+        for folder in ["bin", "lib/relay"]:
+            os.makedirs(self.at(folder))
+        shutil.copy(RELAY, self.at("bin/relay"))
+        for name in os.listdir(BUILD):
+            if ".so" in name:
+                os.symlink(os.path.join(BUILD, name), self.at(f"lib/{'relay/' if name.startswith('relay-') else ''}{name}"))
+        self.run_in("bin/relay", "compile", "program.rly", "--emit", "lib", "--entry", "rows", "-o", "librows.so", env={"LD_LIBRARY_PATH": self.at("lib")})
+
     def test_nothing_of_a_library_can_be_written(self):
         """However many pages its names take."""
         for n in [1, 30, 60]:

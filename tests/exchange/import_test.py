@@ -220,6 +220,19 @@ def test_export(folder):
     back = relay("import", "--check", path)
     check("and back", back.returncode == 0, back.stderr)
     open(program, "w").write("""#[version = "0.0.5"]
+def @main(%x: Tensor[(2, 3), float32], %boxes: Tensor[(1, 4, 4), float32], %scores: Tensor[(1, 2, 4), float32]) {
+  (stack((%x, negative(%x)), axis=1), vision.all_class_non_max_suppression(%boxes, %scores, 3i64, 0.5f, 0.1f, output_format="onnx").1)
+}
+""")
+    got = relay("export", "--to", "onnx", program)
+    check("export", got.returncode == 0, got.stderr)
+    got = relay("import", path, "-o", f"{folder}/back")
+    check("and back", got.returncode == 0, got.stderr)
+    x, boxes = array(2, 3), np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [5, 5, 6, 7]]], "float32")
+    got = run_both(f"{folder}/back", "p", x=x, boxes=boxes, scores=np.array([[[0.9, 0.8, 0.7, 0], [0, 0, 0, 0.5]]], "float32"))
+    check("rows of a tuple", np.array_equal(got[0], np.stack([x, -x], 1)), str(got[0]))
+    check("how many boxes are left", got[1].tolist() == [3], str(got[1]))
+    open(program, "w").write("""#[version = "0.0.5"]
 def @f(%x: int32) -> int32 { if (less(%x, 1)) { 1 } else { multiply(%x, @f(subtract(%x, 1))) } }
 type T { A, B, }
 def @main(%x: int32) { (@f(%x), match (A) { A => %x, B => 2 }, nn.fifo_buffer(ones(shape=[2], dtype="float32"), ones(shape=[2], dtype="float32"), axis=0), ref(%x)) }
@@ -412,6 +425,20 @@ def test_open(folder):
     m = model([node("Shape", ["x"], ["s"]), node("Shape", ["y"], ["place"]), node("Gather", ["s", "place"], ["z"])],
               [value("x", ["n", 3]), value("y", [None])], [value("z", None)])
     against_reference(folder, "place", m, x=array(2, 3), y=array(0))
+    m = model([node("Shape", ["x"], ["s"]), node("Slice", ["s", "0", "0"], ["none"]), node("Concat", ["none", "6"], ["to"], axis=0),
+               node("Reshape", ["x", "to"], ["y"])], [value("x", ["n", 3])], [value("y", None)], {"0": np.array([0]), "6": np.array([6])})
+    against_reference(folder, "no_extents", m, x=array(2, 3))
+    m = model([node("Cast", ["x"], ["i"], to=i64), node("Squeeze", ["y", "1"], ["z"]), node("Add", ["z", "z"], ["w"])],
+              [value("x", [3]), value("y", [3, 1])], [value("i", None, i64), value("w", None)], {"1": np.array([1])})
+    against_reference(folder, "no_shapes", m, x=np.array([1.5, -2, 3], "float32"), y=array(3, 1))
+    longer, same = (helper.make_graph([n], "g", [], [value("r", None)]) for n in (node("Concat", ["x", "x"], ["r"], axis=0), node("Identity", ["x"], ["r"])))
+    m = model([node("If", ["flag"], ["y"], then_branch=longer, else_branch=same), node("Split", ["y"], ["a", "b"], axis=1)],
+              [value("flag", [], TensorProto.BOOL), value("x", [3, 4])], [value("a", None), value("b", None)])
+    against_reference(folder, "branches", m, flag=np.array(True), x=array(3, 4))
+    against_reference(folder, "branches", m, flag=np.array(False), x=array(3, 4))
+    for mode in ["linear", "cubic"]:
+        m = model([node("Resize", ["x", "", "", "to"], ["y"], mode=mode, axes=[1])], [value("x", [2, 5])], [value("y", None)], {"to": np.array([11])}, 18)
+        against_reference(folder, f"one_axis_{mode}", m, x=array(2, 5))
 
 
 def test_collected(folder):
@@ -487,6 +514,8 @@ def test_found(folder):
                              [value("more", [], TensorProto.BOOL), value("w", [2])])
     cases = {"loop": model([node("Loop", ["n", "", "x"], ["y"], body=body)], [value("x", [2]), value("n", [], TensorProto.INT64)], [value("y", None)]),
              "extent": model([node("Relu", ["x"], ["y"])], [value("x", [2**40, 2**40])], [value("y", None)]),
+             "extents": model([node("Relu", ["x"], ["y"])], [value("x", [2, 2**40, 2**40])], [value("y", None)]),
+             "nothing": model([node("SequenceEmpty", [], ["s"]), node("ConcatFromSequence", ["s"], ["y"], axis=0)], [], [value("y", None)]),
              "blocks": model([node("SpaceToDepth", ["x"], ["y"], blocksize=0, mode="CRD")], [value("x", [1, 4, 4, 4])], [value("y", None)]),
              "parts": model([node("Split", ["x", "s"], ["y", "z", "w"])], [value("x", [8])], [value(k, None) for k in "yzw"], {"s": np.array([2**62, 2**62, 2**62])}),
              "window": model([node("ConvTranspose", ["x", "k"], ["y"], output_shape=[-2**63, 4])], [value("x", [1, 1, 4, 4])], [value("y", None)],

@@ -88,6 +88,14 @@ class Install(unittest.TestCase):
         self.install("--prefix", prefix)
         self.check(prefix, "dist-packages", JUPYTER_PATH=os.path.join(prefix, "share", "jupyter"))
 
+    def test_last_place(self):
+        """Of several places the last one counts."""
+        prefix, home = os.path.join(self.folder, "prefix"), os.path.join(self.folder, ".local")
+        for options, last, other in [(("--prefix", prefix, "--user"), home, prefix), (("--user", "--prefix", prefix), prefix, home)]:
+            self.install(*options)
+            self.assertEqual(os.listdir(os.path.join(last, "share", "jupyter", "kernels")), ["relay"])
+            self.assertFalse(os.path.exists(other))
+            shutil.rmtree(last)
 
 if __name__ == "__main__":
     unittest.main()

@@ -232,6 +232,7 @@ def lenses(server):
 
 def lens_runs(server):
     import os
+    import resource
     import tempfile
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a b.rly")
@@ -243,6 +244,13 @@ def lens_runs(server):
             "save the file first: what it holds is what runs"
         with open(path, "w") as file:
             file.write(text)
+        # With one descriptor left the file can be read, and nothing can be started.
+        pid, usual = server.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = [int(fd) for fd in os.listdir("/proc/%d/fd" % pid)]
+        most = next(n for n in range(len(used) + 2) if n - sum(fd < n for fd in used) == 1)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, usual[1]))
+        assert server.ask_raw("workspace/executeCommand", asked)["error"]["message"] == "the program cannot be started"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
         assert server.ask("workspace/executeCommand", asked) == {"status": 0, "output": "42\n"}
 
 

@@ -30,10 +30,10 @@ def envelopes():
         assert s.ask_raw(method, params)["error"]["code"] == -32601
     s.tell("no/notification", {})
     s.tell("$/cancelRequest", {"id": 99})
-    # A message in pieces is one message.
+    # A message in pieces is one message, and no space need stand before its length.
     text = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "textDocument/hover",
                        "params": {}}).encode()
-    for piece in (b"Content-Le", b"ngth: %d\r" % len(text), b"\n\r", b"\n", text[:9], text[9:]):
+    for piece in (b"Content-Le", b"ngth:%d\r" % len(text), b"\n\r", b"\n", text[:9], text[9:]):
         s.raw(piece)
     assert s.receive() == {"jsonrpc": "2.0", "id": "é", "result": None}
     s.end()

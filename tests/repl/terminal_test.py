@@ -846,6 +846,8 @@ def without_tmux(line, **env):
             os.write(master, keys.encode())
         process.wait()
         os.close(master)
+    if b"\0" in seen:
+        raise Wrong("a NUL is written")
     return seen
 
 

@@ -132,6 +132,12 @@ static void test_round_trip(void)
           "bytes that are not UTF-8 become U+FFFD");
     message_done(&m);
     check(message_read(&m, &sender, seen) != NULL, "the same message again");
+    Message other = {0};
+    message_write(&other.packet, &sender, "stream", str_of(header), NULL, json_object());
+    check(message_read(&other, &sender, seen) == NULL, "another message");
+    message_done(&other);
+    check(message_read(&m, &sender, seen) != NULL, "the first one again, behind another");
+    message_deinit(&other);
     message_deinit(&m);
 }
 
