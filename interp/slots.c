@@ -1,8 +1,8 @@
 /* Sharing of slots: a value takes the place of one that is not read any more, so that frames are small.
  *
  * Blocks are worked through from front to back with the list of free slots. Lists share their tails, so that each branch begins with
- * the list as it was at its step. After the step the free slots are those at the end of any branch that comes back: the same values
- * are alive at the end of each. */
+ * the list as it was at its step. After the step the free slots are those at the end of the last branch: all branches come back where
+ * something follows, and the same values are alive at the end of each. */
 #include "interp/internal.h"
 
 typedef struct FreeSlot {
@@ -28,7 +28,6 @@ typedef struct Sharing {
     FreeSlots free;
     uint32_t most;
     Vec(SlotFrame) stack;
-    PtrMap after; /* a step with branches -> FreeSlots where one came back */
 } Sharing;
 
 static uint32_t take(Sharing *sh, uint32_t old)
@@ -74,13 +73,6 @@ static void operands_now(Sharing *sh, Step *s)
     }
 }
 
-static void note_after(Sharing *sh, const Step *join)
-{
-    FreeSlots *after = arena_new(&sh->scratch, FreeSlots);
-    *after = sh->free;
-    ptrmap_put(&sh->after, join, after);
-}
-
 static void enter_block(Sharing *sh, CodeBlock *b)
 {
     for (Step *s = b->first; s && s->kind == STEP_DROP; s = s->next)
@@ -106,8 +98,6 @@ static void one_step(Sharing *sh, SlotFrame *f, Step *s)
         operands_now(sh, s);
         if (s->dest != NO_SLOT)
             s->dest = take(sh, s->dest);
-        if (s->kind == STEP_JOIN)
-            note_after(sh, s->join);
         f->before = sh->free;
     }
     if (branching && f->branches < s->n_blocks) {
@@ -115,9 +105,6 @@ static void one_step(Sharing *sh, SlotFrame *f, Step *s)
         enter_branch(sh, s, f->branches++);
         return;
     }
-    const FreeSlots *after = branching ? ptrmap_find(&sh->after, s) : NULL;
-    if (after)
-        sh->free = *after;
     f->branches = 0;
     f->step++;
 }
@@ -143,6 +130,5 @@ void code_share_slots(Unit *u, Code *code)
     }
     if (sh.now)
         code->n_slots = sh.most;
-    ptrmap_deinit(&sh.after);
     arena_deinit(&sh.scratch);
 }
