@@ -72,7 +72,11 @@ static const char program[] =
     "}\n"
     "def @adder(%k: int32) -> fn (int32) -> int32 { fn (%x: int32) -> int32 { %x + %k } }\n"
     "def @callee(%n: int32) -> int32 { %n * 2 }\n"
-    "def @caller(%n: int32) -> int32 { @callee(%n) + 1 }\n";
+    "def @caller(%n: int32) -> int32 { @callee(%n) + 1 }\n"
+    "def @draw(%n: int32) {\n"
+    "  let %key = zeros(shape=[10], dtype=\"uint64\");\n"
+    "  random.normal(%key, 0f, cast(%n, dtype=\"float32\"), out_shape=[3], out_dtype=\"float32\")\n"
+    "}\n";
 
 static void test_limits(Module *m)
 {
@@ -102,9 +106,8 @@ static void test_limits(Module *m)
 }
 
 /* Each charge of memory refused once: a diagnostic or the value, never a crash or a leak. */
-static void test_refusals(Module *m)
+static void refuse_each(Module *m, const char *function)
 {
-    size_t before = 0;
     bool refused = true;
     for (uint64_t k = 1; refused && k < 5000; k++) {
         Interp *in = interp_new(&cx);
@@ -113,7 +116,7 @@ static void test_refusals(Module *m)
         cx.limits.charges = 0;
         cx.limits.refuse = k;
         Value n = value_int32(100);
-        Value v = interp_call_global(in, m, name("work"), 1, &n, (Span){0});
+        Value v = interp_call_global(in, m, name(function), 1, &n, (Span){0});
         refused = cx.limits.charges >= k;
         cx.limits.refuse = 0;
         CHECK(value_is_none(v) == (cx.diags->errors > 0));
@@ -121,6 +124,13 @@ static void test_refusals(Module *m)
         interp_free(in);
     }
     CHECK(!refused);
+}
+
+static void test_refusals(Module *m)
+{
+    size_t before = 0;
+    refuse_each(m, "work");
+    refuse_each(m, "draw");
     limits_start(&cx.limits);
     diags_clear(cx.diags);
     for (int i = 0; i < 3; i++) {
