@@ -436,6 +436,8 @@ def test_open(folder):
               [value("flag", [], TensorProto.BOOL), value("x", [3, 4])], [value("a", None), value("b", None)])
     against_reference(folder, "branches", m, flag=np.array(True), x=array(3, 4))
     against_reference(folder, "branches", m, flag=np.array(False), x=array(3, 4))
+    m = model([node("Einsum", ["x", "y"], ["z"], equation="b i, i o -> b o")], [value("x", ["n", 3]), value("y", [3, 2])], [value("z", None)])
+    against_reference(folder, "einsum", m, x=array(2, 3), y=array(3, 2))
     for mode in ["linear", "cubic"]:
         m = model([node("Resize", ["x", "", "", "to"], ["y"], mode=mode, axes=[1])], [value("x", [2, 5])], [value("y", None)], {"to": np.array([11])}, 18)
         against_reference(folder, f"one_axis_{mode}", m, x=array(2, 5))

@@ -86,6 +86,18 @@ ARGUED = {
     "054c003518": "what is behind the last row is added to and never read",
     "00b39eb662": "the row is cut at the same column",
     "098dace466": "each user gives all back to its own mark",
+    "1d9a466fcb": "what is nested deeper is linear all the same, and no position is nested so deep",
+    "2d1b5ff9fc": "what stands behind the parameters of a function is its result, one place further too",
+    "087b395193": "the session makes no other pictures",
+    "0134a70ce6": "each line of the text ends in a newline, which is found before the end that is given",
+    "3371c057b5": "a message of no bytes is as wrong as one without a length",
+    "6951b8d5c5": "each program is asked whether it has said something, and has not a second time",
+    "0d92691055": "the process ends behind it, from which all can still be reached",
+    "01877b0406": NO_ROOM,
+    "020978ce7a": NO_ROOM,
+    "004f871345": "the type says that the row is empty, so that nothing of it is read",
+    "00faf6b725": "what is asked has more axes, or was refused before",
+    "07c6326bd6": "no copy with a border is made: it costs only speed",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 
