@@ -221,7 +221,7 @@ def test_export(folder):
     check("and back", back.returncode == 0, back.stderr)
     open(program, "w").write("""#[version = "0.0.5"]
 def @main(%x: Tensor[(2, 3), float32], %boxes: Tensor[(1, 4, 4), float32], %scores: Tensor[(1, 2, 4), float32]) {
-  (stack((%x, negative(%x)), axis=1), vision.all_class_non_max_suppression(%boxes, %scores, 3i64, 0.5f, 0.1f, output_format="onnx").1)
+  (stack((%x, negative(%x)), axis=1), vision.all_class_non_max_suppression(%boxes, %scores, 3i64, 0.5f, 0.1f, output_format="onnx").1, nn.bias_add(stack((%x, %x), axis=2), sum(%x, axis=[0])))
 }
 """)
     got = relay("export", "--to", "onnx", program)
@@ -231,6 +231,7 @@ def @main(%x: Tensor[(2, 3), float32], %boxes: Tensor[(1, 4, 4), float32], %scor
     x, boxes = array(2, 3), np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3], [5, 5, 6, 7]]], "float32")
     got = run_both(f"{folder}/back", "p", x=x, boxes=boxes, scores=np.array([[[0.9, 0.8, 0.7, 0], [0, 0, 0, 0.5]]], "float32"))
     check("rows of a tuple", np.array_equal(got[0], np.stack([x, -x], 1)), str(got[0]))
+    check("a bias along an axis inside", np.allclose(got[2], np.stack([x, x], 2) + x.sum(0)[:, None]), str(got[2]))
     check("how many boxes are left", got[1].tolist() == [3], str(got[1]))
     open(program, "w").write("""#[version = "0.0.5"]
 def @f(%x: int32) -> int32 { if (less(%x, 1)) { 1 } else { multiply(%x, @f(subtract(%x, 1))) } }

@@ -98,6 +98,7 @@ ARGUED = {
     "004f871345": "the type says that the row is empty, so that nothing of it is read",
     "00faf6b725": "what is asked has more axes, or was refused before",
     "07c6326bd6": "no copy with a border is made: it costs only speed",
+    "588880f2cb": "where no place is left for a skip none is for a larger one",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 
