@@ -267,6 +267,7 @@ class Convolutions(unittest.TestCase):
             self.assertLess(lines, most * narrow, msg=f"{channels} channels, {taps} taps")
 
     @unittest.skipIf(os.cpu_count() < 2, "one processor")
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_parts(self):
         """Rows of tiles go to all threads, though each writes into all planes of the result."""
         self.assertRegex(self.compiled("lowered", 64, 3, 224), "parallel [bt]")  # more than second caches hold
