@@ -265,6 +265,17 @@ static void add_part(const Packed *d)
 /* Tiles that a part of the rows has at least. */
 #define TILES_LEAST 4
 
+/* Few known columns stay in the caches of all threads, and of the rows each has those that it made before: to share out columns instead would
+ * let every thread fetch what the others made. */
+static int64_t rows_of_a_thread(const Packed *d)
+{
+    const Machine *m = d->s->m;
+    int64_t rows = d->q->m.extent, each = rows / m->threads;
+    int64_t bytes = d->blocks * d->turns * d->s->lanes * 4;
+    bool few = d->s->n->buffers.at[d->columns].place == NEST_CONSTANT && bytes <= m->second_cache / 8;
+    return few && rows % m->threads == 0 && each >= TILES_LEAST * d->height ? each : rows;
+}
+
 /* Rows for which all columns are gone through before further rows come: all of them where they stay in the second cache beside the columns
  * of a tile, else parts that fill half of it, as many for each thread. */
 static int64_t rows_at_once(const Packed *d)
@@ -272,7 +283,7 @@ static int64_t rows_at_once(const Packed *d)
     const Machine *m = d->s->m;
     int64_t rows = d->q->m.extent, bytes = rows * d->turns * 4, half = m->second_cache / 2;
     if (bytes <= half + half / 2)
-        return rows;
+        return rows_of_a_thread(d);
     int64_t parts = (bytes + half - 1) / half, threads = m->threads;
     int64_t high = d->height, tiles = (rows + parts * high - 1) / (parts * high);
     if (threads > 1)
