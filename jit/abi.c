@@ -211,11 +211,16 @@ static void run_part(void *data, int64_t from, int64_t to)
         p->part(p->words, from, to);
 }
 
+/* Parts for each thread: more than one, so that a slow thread does not hold up the rest; few, as to take one costs a cache line from
+ * another core. */
+#define PARTS_EACH 8
+
 static void abi_parts(JitState *s, int64_t n, void (*part)(void *words, int64_t from, int64_t to),
                       void *words)
 {
     Parts all = {s, part, words};
-    pool_for(s->jit->cx->pool, n, 1, run_part, &all);
+    Pool *pool = s->jit->cx->pool;
+    pool_for(pool, n, n / ((int64_t)pool_threads(pool) * PARTS_EACH), run_part, &all);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------- */
