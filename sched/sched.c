@@ -376,6 +376,15 @@ bool sched_is_known(const Sched *s, int id)
     return id < s->p->n_inputs && s->known && s->known[id];
 }
 
+static bool is_known(const Sched *s, const Tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < s->p->n_inputs && s->known; i++)
+        is |= s->known[i] == t;
+    return is;
+}
+
+/* What is known has an owner; other tensors live as long as the nest. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs)
 {
     s->failed |= !p;
@@ -384,7 +393,8 @@ int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor 
     const TeStage *t = &p->stages[p->outputs[0] - p->n_inputs];
     const Tensor **from = arena_copy(s->n->arena, inputs, (size_t)p->n_inputs * sizeof *inputs);
     for (int i = 0; i < p->n_inputs; i++)
-        arena_on_free(s->n->arena, release_tensor, tensor_retain((Tensor *)(uintptr_t)from[i]));
+        if (!is_known(s, from[i]))
+            arena_on_free(s->n->arena, release_tensor, tensor_retain((Tensor *)(uintptr_t)from[i]));
     int64_t *size = arena_new(s->n->arena, int64_t);
     *size = 1;
     for (int i = 0; i < t->rank; i++)

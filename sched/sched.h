@@ -21,8 +21,8 @@ typedef struct Machine {
     bool reorders; /* sums of floats may be taken in another order, and by the library */
 } Machine;
 
-/* The nest. `known[i]` is the tensor that input i always is, or NULL; what is made of such alone is computed once. NULL after refusing,
- * then `why` says it, or after a diagnostic, then it is NULL. */
+/* The nest. `known[i]` is the tensor that input i always is, which lives longer, or NULL; what is made of such alone is computed once.
+ * NULL after refusing, then `why` says it, or after a diagnostic, then it is NULL. */
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
                     const Tensor *const *known, const char **why);
 
