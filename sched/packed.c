@@ -272,7 +272,8 @@ static int64_t rows_of_a_thread(const Packed *d)
     const Machine *m = d->s->m;
     int64_t rows = d->q->m.extent, each = rows / m->threads;
     int64_t bytes = d->blocks * d->turns * d->s->lanes * 4;
-    bool few = d->s->n->buffers.at[d->columns].place == NEST_CONSTANT && bytes <= m->second_cache / 8;
+    bool few =
+        d->s->n->buffers.at[d->columns].place == NEST_CONSTANT && bytes <= m->second_cache / 8;
     return few && rows % m->threads == 0 && each >= TILES_LEAST * d->height ? each : rows;
 }
 
