@@ -121,12 +121,9 @@ static void store_memory(Emit *e, const NestNode *s, Ssa v)
     }
 }
 
-/* The place of the first lane. */
-static void make_near(Emit *e, const NestNode *s)
+/* Of data, to be read, into the first cache. */
+static void prefetch(Gen *g, Ssa place)
 {
-    Gen *g = e->g;
-    Ssa place = emit_place(e, s->buffer, s->at);
-    /* Of data, to be read, into the first cache. */
     Ssa args[4] = {place, gen_int(g->i32, 0), gen_int(g->i32, 3), gen_int(g->i32, 1)};
     gen_intrinsic(g, "llvm.prefetch", LLVMTypeOf(place), args, 4);
 }
@@ -223,10 +220,7 @@ static void fetch_ahead(Emit *e, const NestNode *s)
         if (e->level[i].number > 0 && nest_coefficient(l, e->level[i].node->var) == 0)
             return;
     Ssa bytes = gen_int(g->i64, s->ahead), place = emit_place(e, load->tensor, load->index[0]);
-    /* To be read, into all caches, and data. */
-    Ssa args[4] = {LLVMBuildGEP2(g->b, g->i8, place, &bytes, 1, ""), gen_int(g->i32, 0),
-                   gen_int(g->i32, 3), gen_int(g->i32, 1)};
-    gen_intrinsic(g, "llvm.prefetch", LLVMTypeOf(place), args, 4);
+    prefetch(g, LLVMBuildGEP2(g->b, g->i8, place, &bytes, 1, ""));
 }
 
 static void make_fold(Emit *e, const NestNode *s)
@@ -1056,7 +1050,7 @@ static void make_node(Emit *e, const NestNode *node)
     else if (node->kind == NEST_WAIT)
         make_wait(e, node);
     else if (node->kind == NEST_NEAR)
-        make_near(e, node);
+        prefetch(g, emit_place(e, node->buffer, node->at)); /* of the first lane */
     else if (node->kind == NEST_OPEN)
         make_open(e, node);
     else if (node->kind == NEST_BULK)
