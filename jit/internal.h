@@ -453,6 +453,7 @@ typedef struct UnitWish {
     const Value *args; /* for whose shapes it is; NULL: for those of the types */
     Buf *lowered; /* receives the loops as text; may be NULL */
     JitPlaces *places; /* of the text that is made of it; may be NULL */
+    bool elsewhere; /* other programs run it */
 } UnitWish;
 
 /* The definition's module, made and handed to `use`, which it does not survive; `why` says when it cannot be compiled. */
@@ -503,6 +504,7 @@ struct Gen {
     bool once; /* its code has no loop and calls none of its own: little of it is run */
     bool beside; /* objects are made beside what the session does */
     bool alone; /* its kernels are part of the module, and nobody else's */
+    bool elsewhere; /* other programs run its code, which did not ask for registers of matrices */
     PtrMap kernels; /* Kernel -> Ssa */
     uint32_t size; /* lets and blocks made so far */
     uint32_t looking; /* instances whose facts are being found */

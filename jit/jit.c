@@ -157,7 +157,8 @@ static bool jit_text(Jit *jit, Module *env, const Name *name, const JitTextWish 
                      .n = wish->n,
                      .args = wish->args,
                      .lowered = nests ? out : NULL,
-                     .places = wish->places};
+                     .places = wish->places,
+                     .elsewhere = wish->kind == JIT_TEXT_OBJECT};
     if (wish->kind == JIT_TEXT_PTX && !unit.target)
         unit.target = jit->gpu ? jit->gpu : ptx_target(0);
     bool ok = orc_open(jit, &why);

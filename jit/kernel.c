@@ -123,7 +123,7 @@ static Machine machine_of(Gen *g)
                      .threads = pool_threads(g->cx->pool),
                      .second_cache = (int64_t)cpu_second_cache(),
                      .dots = orc_has_dots(&g->jit->orc),
-                     .matrices = !g->alone && orc_has(&g->jit->orc, "amx-int8"),
+                     .matrices = !g->elsewhere && orc_has(&g->jit->orc, "amx-int8"),
                      .exchanges = bytes == 64 && orc_has(&g->jit->orc, "avx512vbmi"),
                      .transforms = !g->jit->exact,
                      .reorders = !g->jit->exact};

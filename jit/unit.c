@@ -706,6 +706,7 @@ bool unit_module(Jit *jit, Module *env, const Name *name, const UnitWish *wish, 
     gen_init(&g, u, why);
     g.lowered = wish->lowered;
     g.alone = true;
+    g.elsewhere = wish->elsewhere;
     if (wish->places && !g.failed)
         g.origins = origins_open(&g, wish->places);
     if (wish->target && !g.failed)

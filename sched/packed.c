@@ -364,7 +364,8 @@ void matrices_build(Sched *s, int stage, const Tail *tail)
     int64_t pitch = spread_pitch(d.turns);
     d.vector_step = d.turns * s->lanes;
     d.turn_step = s->lanes;
-    d.row_room = (matrix_sides(q.m.extent) * NEST_MATRIX_SIDE - q.m.extent) * pitch;
+    /* The last rows of a part need not fill a register. */
+    d.row_room = (NEST_MATRIX_SIDE - 1) * pitch;
     lay_out_rows(&d, pitch);
     add_all(&d);
 }

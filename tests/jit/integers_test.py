@@ -1,6 +1,7 @@
 """Products and convolutions of small integers, of odd shapes and with least and greatest numbers among them: compiled code gives what
 the evaluator gives, whether weights are known when code is made or not. Quotients are what Python says."""
 
+import ctypes
 import json
 import math
 import os
@@ -133,6 +134,22 @@ class Integers(unittest.TestCase):
         for cpu in ("avx512", "avx2"):
             self.check(dense_wide, 1, cpu=cpu)
             self.check(conv2d_wide, 1, cpu=cpu)
+
+    def test_rows_of_threads(self):
+        """Each thread has rows of its own, the last of which do not fill a register."""
+        for rows in (450, 418, 322):
+            self.check(lambda dice: ((rows, 128), (64, 128), 'nn.dense(%x, %w, units=64, out_dtype="int32")'), 1)
+
+    def test_views(self):
+        """The loops and the assembly that are shown have registers of matrices where the system lets a process use them."""
+        with open("/proc/cpuinfo") as file:
+            there = " amx_int8" in file.read() and ctypes.CDLL(None).syscall(158, 0x1023, 18) == 0
+        there = there and os.environ.get("RELAY_CPU", "") == ""
+        weights = 'cast(reshape(arange(0, 8192, 1, dtype="int32"), newshape=[64, 128]), dtype="int8")'
+        product = f'fn (%x: Tensor[(96, 128), int8]) {{ nn.dense(%x, {weights}, units=64, out_dtype="int32") }}'
+        run = subprocess.run([RELAY], input=f":show lowered {product}\n:show asm {product}\n", capture_output=True, text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(("= matrix of" in run.stdout, "tdpbssd" in run.stdout), (there, there), run.stdout)
 
     def test_batch_matmul(self):
         for seed in range(8):

@@ -254,6 +254,22 @@ static Machine machine_of(void)
                      true};
 }
 
+static Machine machine_of_matrices(void)
+{
+    Machine m = machine_of();
+    m.vector_bytes = 64;
+    m.registers = 32;
+    m.dots = m.matrices = true;
+    return m;
+}
+
+static Types signs(int turn)
+{
+    return (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                   {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
+                   i32};
+}
+
 /* Windows of 3 x 3 that step by one, over enough channels for transforms, which are made a few rows at a time where the cache is small. */
 static void test_transforms(void)
 {
@@ -312,9 +328,7 @@ static void test_windows(int turns, bool depthwise, bool integers)
 static void test_bytes(int turns)
 {
     for (int turn = 0; turn < turns; turn++) {
-        types = (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
-                        {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
-                        i32};
+        types = signs(turn);
         Case c = {.n = 1 + below(2), .ic = 1, .groups = 2 + below(9), .tail = (int)below(4)};
         for (int a = 0; a < 2; a++) {
             c.taps[a] = 1 + below(a ? 9 : 4);
@@ -335,9 +349,7 @@ static void test_bytes(int turns)
 static void test_matrices(int turns)
 {
     for (int turn = 0; turn < turns; turn++) {
-        types = (Types){{turn & 1 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
-                        {turn & 2 ? DTYPE_CODE_INT : DTYPE_CODE_UINT, 8, 1},
-                        i32};
+        types = signs(turn);
         Case c = {
             .n = 1 + below(2), .ic = 20 + below(60), .oc = 10 + below(40), .tail = (int)below(4)};
         for (int a = 0; a < 2; a++) {
@@ -348,10 +360,7 @@ static void test_matrices(int turns)
             c.before[a] = below(3);
             c.after[a] = below(3);
         }
-        Machine m = machine_of();
-        m.vector_bytes = 64;
-        m.registers = 32;
-        m.dots = m.matrices = true;
+        Machine m = machine_of_matrices();
         check_case(&c, &m);
     }
     CHECK(matrices > 0);
@@ -359,9 +368,9 @@ static void test_matrices(int turns)
 
 /* out[i, j, n] = sum over k of x[i, j, k] * w[n, k], with weights as they are or the other way round, perhaps of each i; then a bias and
  * a residual. */
-static TeProgram *product_of(TeBuilder *b, int64_t k, int tail)
+static TeProgram *product_of(TeBuilder *b, int64_t rows, int64_t n, int64_t k, int tail)
 {
-    int64_t xs[3] = {1 + below(3), 1 + below(30), k}, n = 1 + below(70);
+    int64_t xs[3] = {1 + below(3), rows, k};
     int64_t ys[3] = {xs[0], xs[1], n};
     bool turned = below(2), each = below(4) == 0;
     int64_t ws[3] = {each ? xs[0] : 1, turned ? k : n, turned ? n : k};
@@ -393,9 +402,28 @@ static void test_products(int turns, bool integers)
         te_begin(&b, &cx, &arena);
         int64_t k = turn % 15 ? 1 + below(30) : 128;
         Machine m = machine_of();
-        check_program(product_of(&b, k, (int)below(4)), &m, (double)k);
+        check_program(product_of(&b, 1 + below(30), 1 + below(70), k, (int)below(4)), &m,
+                      (double)k);
         arena_reset(&arena, mark);
     }
+}
+
+/* Enough rows that each of two threads has some of its own, whose last ones do not fill a register of a matrix. */
+static void test_rows_of_matrices(int turns)
+{
+    matrices = 0;
+    for (int turn = 0; turn < turns; turn++) {
+        types = signs(turn);
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        int64_t rows = 256 + 2 * below(100), k = 65 + below(20);
+        Machine m = machine_of_matrices();
+        m.threads = 2;
+        check_program(product_of(&b, rows, 33 + below(15), k, (int)below(3)), &m, (double)k);
+        arena_reset(&arena, mark);
+    }
+    CHECK(matrices > 0);
 }
 
 /* exp(x - the greatest of a row) by the sum of the row, of rows that three axes count. One of `by` values is taken from each first: that of the
@@ -631,6 +659,7 @@ int main(void)
     test_products(75, true);
     test_bytes(60);
     test_matrices(4);
+    test_rows_of_matrices(3);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
