@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
 static const CliOption options[] = {
-    {.name = "to", .arg = "onnx", .doc = "the format to write"},
+    {.name = "to", .arg = "onnx", .doc = "the format to write; default `onnx`"},
     {.letter = 'o',
      .name = "out",
      .arg = "FILE",

@@ -210,29 +210,36 @@ static OutValue *global_pool(OutCall *c)
 
 /* ---- norms --------------------------------------------------------------------------------------------------------------------- */
 
-static bool scales_and_shifts(const OutCall *c)
+/* What a norm scales and shifts by: the arguments $1 and $2, or ones and zeros of their shape where it does not. */
+static const char *scale_of(const OutCall *c)
 {
-    return out_int(c, "center", 1) && out_int(c, "scale", 1);
+    return out_int(c, "scale", 1) ? "$1" : "Expand(~1, Shape($1))";
+}
+
+static const char *shift_of(const OutCall *c)
+{
+    return out_int(c, "center", 1) ? "$2" : "Expand(~0, Shape($2))";
 }
 
 static OutValue *batch_norm(OutCall *c)
 {
-    if (axis_of(c, "axis", out_rank(c, 0)) != 1 || !scales_and_shifts(c))
-        return out_refuse(c, "another axis than 1, or no scale or shift");
+    if (axis_of(c, "axis", out_rank(c, 0)) != 1)
+        return out_refuse(c, "another axis than 1");
     const Type *out = type_find(c->out);
     OutCall one = *c;
     one.out = out->parts[0];
-    OutValue *fields[3] = {out_say(&one, "BatchNormalization($*){epsilon=$epsilon}"), c->in[3],
-                           c->in[4]};
-    return out_tuple(c, 3, fields);
+    OutValue *y = out_say(&one, "BatchNormalization($0, %s, %s, $3, $4){epsilon=$epsilon}",
+                          scale_of(c), shift_of(c));
+    return out_tuple(c, 3, (OutValue *[]){y, c->in[3], c->in[4]});
 }
 
 static OutValue *layer_norm(OutCall *c)
 {
     int rank = out_rank(c, 0);
-    if (axis_of(c, "axis", rank) != rank - 1 || !scales_and_shifts(c))
-        return out_refuse(c, "another axis than the last, or no scale or shift");
-    return out_say(c, "LayerNormalization($0, $1, $2){axis=-1, epsilon=$epsilon}");
+    if (axis_of(c, "axis", rank) != rank - 1)
+        return out_refuse(c, "another axis than the last");
+    return out_say(c, "LayerNormalization($0, %s, %s){axis=-1, epsilon=$epsilon}", scale_of(c),
+                   shift_of(c));
 }
 
 static OutValue *dropout(OutCall *c)
@@ -805,8 +812,12 @@ const ExportRule export_rules[] = {
     {"min", NULL, reduce},
     {"minimum", "Min($0, $1)", NULL},
     {"mod", "Mod($0, $1){fmod=1}", NULL},
+    {"nn.adaptive_avg_pool1d", NULL, global_pool},
     {"nn.adaptive_avg_pool2d", NULL, global_pool},
+    {"nn.adaptive_avg_pool3d", NULL, global_pool},
+    {"nn.adaptive_max_pool1d", NULL, global_pool},
     {"nn.adaptive_max_pool2d", NULL, global_pool},
+    {"nn.adaptive_max_pool3d", NULL, global_pool},
     {"nn.avg_pool1d", NULL, pool},
     {"nn.avg_pool2d", NULL, pool},
     {"nn.avg_pool3d", NULL, pool},

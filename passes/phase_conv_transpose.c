@@ -5,8 +5,9 @@
  *  => %0 = nn.conv2d(%x, W, padding=[1, 1, 1, 1], kernel_size=[2, 2]);         // W: 128 by 64 channels, 2 by 2
  *     reshape(transpose(reshape(%0, newshape=[1, 32, 2, 2, 29, 29]), axes=[0, 1, 4, 2, 5, 3]), newshape=[1, 32, 58, 58])
  *
- * Where phases see parts of different sizes, as of a kernel of 3 with steps of 2, and have channels enough to be computed one by one, each is
- * a convolution of its own, whose results lie behind one another; as channels of one they would all be as large as the largest, with zeros.
+ * Where phases see parts of different sizes, as of a kernel of 3 with steps of 2, or the image is so small that what is cut off of their
+ * results counts, and they have channels enough to be computed one by one, each is a convolution of its own, whose results lie behind one
+ * another; as channels of one they would all be as large as the largest, with zeros.
  *
  * Otherwise the steps are filled with zeros, with which most products are made. Shi et al., "Is the deconvolution layer the same as a
  * convolutional layer?", 2016. One that steps by one has one phase; that is worth while where there are channels enough for the strategies
@@ -21,9 +22,10 @@
 /* With fewer channels what steps by one is as good as it is. */
 enum { CHANNELS_LEAST = 16 };
 
-/* A phase that is computed alone has so many channels, and so many places in all images: weights that are given are laid out each time. There
- * are no more phases than that. */
+/* A phase that is computed alone has so many channels, and, for weights that are not known are laid out each time, so many places in all
+ * images. There are no more phases than that. Phases that are alike are computed alone where together they have so many times the places. */
 enum { ALONE_LEAST = 16, ALONE_PLACES_LEAST = 64, ALONE_MOST = 9 };
+#define TOGETHER_LEAST 1.25
 
 /* Axes of an image, and of it with images and channels; of a tensor that has the phases apart. */
 enum { AXES_MOST = 3, RANK_MOST = 2 + AXES_MOST, APART_MOST = 2 + 2 * AXES_MOST };
@@ -67,23 +69,27 @@ static Phase phase_of(const Phases *p, int i, int64_t d)
     return (Phase){first, taps, taps - 1 - place, p->places[i] - p->image[i] + place};
 }
 
-/* Whether phases see parts of different sizes, each of them some, and can be computed one by one. */
-static bool are_alone(Phases *p)
+/* Whether phases see parts of different sizes, each of them some, or together have many places that are cut off, and can be computed one by
+ * one. */
+static bool are_alone(Phases *p, bool known)
 {
     bool differ = false, fits = p->out >= ALONE_LEAST && p->count <= ALONE_MOST;
-    int64_t places = p->n;
+    int64_t places = p->n, together = p->n;
     Phases q = *p;
     for (int i = 0; i < p->axes && fits; i++) {
         differ |= p->kernel[i] % p->step[i] != 0;
         q.places[i] = (p->result[i] + p->step[i] - 1) / p->step[i];
         places *= q.places[i];
+        together *= p->places[i];
         fits = p->kernel[i] >= p->step[i];
         for (int64_t d = 0; d < p->step[i] && fits; d++) {
             Phase f = phase_of(&q, i, d);
             fits = f.before >= 0 && f.after >= 0;
         }
     }
-    if (!differ || !fits || places < ALONE_PLACES_LEAST)
+    if (!differ && (double)together < TOGETHER_LEAST * (double)places)
+        return false;
+    if (!fits || (!known && places < ALONE_PLACES_LEAST))
         return false;
     *p = q;
     return true;
@@ -152,7 +158,7 @@ static bool find_phases(const Call *call, Phases *p)
     }
     if (p->count == 1)
         return fits && p->in >= CHANNELS_LEAST && p->out >= CHANNELS_LEAST && fit_single(p);
-    p->alone = fits && are_alone(p);
+    p->alone = fits && are_alone(p, expr_as_constant(call->args.at[1]) != NULL);
     return fits;
 }
 

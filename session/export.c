@@ -61,10 +61,10 @@ RelayStatus stage_export(RelaySession *s, const RelayRequest *r)
 {
     const char *entry = request_find(r, "entry"), *to = request_find(r, "to");
     Arrays arrays = {0};
-    bool ok = to && !strcmp(to, "onnx");
+    bool ok = !to || !strcmp(to, "onnx");
     if (!ok) {
-        Diag *d = diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is no format of models",
-                             to ? to : "");
+        Diag *d =
+            diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`%s` is no format of models", to);
         diag_help(d, "write `--to onnx`");
     }
     arena_init(&arrays.arena, &s->cx.limits);

@@ -246,6 +246,30 @@ def @main(%x: int32) { (@f(%x), match (A) { A => %x, B => 2 }, nn.fifo_buffer(on
     check("another format", relay("export", "--to", "coreml", program).returncode == 2)
 
 
+def test_export_norms(folder):
+    """Norms that do not scale or shift, and pools of whole images; the format need not be said."""
+    from onnx import load
+    from onnx.reference import ReferenceEvaluator
+    program, path = f"{folder}/p.rly", f"{folder}/p.onnx"
+    open(program, "w").write("""#[version = "0.0.5"]
+def @main(%x: Tensor[(2, 3, 2, 2), float32], %g: Tensor[(3), float32], %b: Tensor[(3), float32], %m: Tensor[(3), float32]) {
+  let %v = abs(%m) + 1f;
+  (nn.batch_norm(%x, %g, %b, %m, %v, scale=False).0, nn.batch_norm(%x, %g, %b, %m, %v, center=False).0,
+   nn.layer_norm(transpose(%x, axes=[0, 2, 3, 1]), %g, %b, scale=False, center=False),
+   nn.adaptive_avg_pool3d(expand_dims(%x, axis=4), output_size=[1, 1, 1]), nn.adaptive_avg_pool1d(reshape(%x, newshape=[2, 3, 4]), output_size=[1]))
+}
+""")
+    got = relay("export", program)
+    check("export", got.returncode == 0 and got.stdout == f"written: {path}\n", got.stdout + got.stderr)
+    x, (g, b, m) = array(2, 3, 2, 2), array(3, 3)
+    along = x.transpose(0, 2, 3, 1)
+    y, centred = (along - m) / np.sqrt(np.abs(m) + 1 + 1e-5), along - along.mean(-1, keepdims=True)
+    want = [(y + b).transpose(0, 3, 1, 2), (y * g).transpose(0, 3, 1, 2), centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5),
+            x.mean((2, 3))[..., None, None, None], x.mean((2, 3))[..., None]]
+    for i, (w, r) in enumerate(zip(want, ReferenceEvaluator(load(path)).run(None, {"x": x, "g": g, "b": b, "m": m}))):
+        check(f"result {i}", w.shape == r.shape and np.allclose(w, r, atol=1e-4), f"{r}, wanted {w}")
+
+
 SAVED = """#[version = "0.0.5"]
 def @half(%x: Tensor[(3), float32]) { multiply(%x, 0.5f) }
 def @main(%constant: Tensor[(3), float32], %n: int32) {
