@@ -15,6 +15,7 @@
 
 #include "base/vec.h"
 #include "ir/content.h"
+#include "ir/shapes.h"
 #include "jit/cache.h"
 #include "jit/image.h"
 #include "jit/jit.h"
@@ -742,12 +743,6 @@ bool definition_leads_back(Gen *g, const Name *callee, const Name *caller);
 void shapes_find(Gen *g, Instance *in);
 /* Whether the call's operator does not take the shapes that were found: then it runs by itself and says so. */
 bool shapes_misfit(const Instance *in, const Call *call);
-/* The type with the extents of the other one where that says more; itself when they do not agree. */
-const Type *shapes_refined(const Type *t, const Type *more);
-/* Whether a value of the type may have a shape that is not known. */
-bool shapes_unknown(const Type *t);
-/* The type with the extents of this value of it. */
-const Type *shapes_of_value(Ctx *cx, const Type *t, Value v);
 /* What is called, from inside an instance. NULL after refusing. */
 Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type *result);
 

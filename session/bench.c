@@ -62,7 +62,7 @@ static bool bind_weights(Bench *b, const Workload *w)
 
 static bool measure(Bench *b)
 {
-    if (!engine_prepare(b->s, b->engine, b->module, b->entry, &b->code))
+    if (!engine_prepare_for(b->s, b->engine, b->module, b->entry, b->args, &b->code))
         return false;
     if (engine_compiles(b->code.engine) && b->s->opt_level > 0 && runnable_is_constant(&b->code)) {
         Diag *d =

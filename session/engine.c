@@ -163,6 +163,16 @@ bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *nam
     return false;
 }
 
+bool engine_prepare_for(RelaySession *s, Engine engine, Module *env, const Name *name,
+                        const Value *args, Runnable *out)
+{
+    bool compiles = engine_compiles(engine) && !ptrmap_has(&s->failed_names, name);
+    Module *at = compiles ? optimise_for_shapes(s, env, name, args) : module_retain(env);
+    bool ok = at && engine_prepare(s, engine, at, name, out);
+    module_release(at);
+    return ok;
+}
+
 /* Compiled code knows no place for a limit that it hits; what it was asked for is one. */
 static Value placed(RelaySession *s, Value v, Span span)
 {

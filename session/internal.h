@@ -386,6 +386,9 @@ typedef struct Runnable {
 /* Makes `name` of env ready for the engine; what the JIT cannot compile falls to the evaluator, with a warning. False after a
  * diagnostic, and then there is nothing to release. */
 bool engine_prepare(RelaySession *s, Engine engine, Module *env, const Name *name, Runnable *out);
+/* The same for calls with these arguments: the engine runs what is written for their extents where the types leave some open. */
+bool engine_prepare_for(RelaySession *s, Engine engine, Module *env, const Name *name,
+                        const Value *args, Runnable *out);
 /* What is kept in files can be run; it does not say what the optimiser made of the program. What is made beside goes on while others run,
  * until the JIT prepares it. */
 typedef enum CompileFor { COMPILE_TO_RUN, COMPILE_TO_SHOW, COMPILE_BESIDE } CompileFor;

@@ -6,7 +6,9 @@
 
 #include "base/memory.h"
 
+#include "ir/shapes.h"
 #include "ir/walk.h"
+#include "passes/specialize_shapes.h"
 
 #include <stdlib.h>
 
@@ -158,6 +160,18 @@ static void keep(Optimiser *o, const Node *node, Module *now)
     ptrmap_put(kept_for(s), node->def->fn, kept);
 }
 
+/* The definitions of the slice that are wanted, as a module; NULL after a limit. */
+static Module *written_of(const Optimiser *o, bool stale_alone)
+{
+    Module *m = module_new(&o->s->cx);
+    for (size_t i = 0; m && i < o->nodes.n; i++) {
+        const Def *def = o->nodes.at[i].def;
+        if (!stale_alone || o->nodes.at[i].stale)
+            module_define(m, def->name, def->fn, def->span, def->home);
+    }
+    return m;
+}
+
 static PassContext context_of(RelaySession *s, const Module *env)
 {
     return (PassContext){.cx = &s->cx,
@@ -170,14 +184,10 @@ static PassContext context_of(RelaySession *s, const Module *env)
 static bool make_stale(Optimiser *o)
 {
     RelaySession *s = o->s;
-    Module *todo = module_new(&s->cx);
+    drop_old(s);
+    Module *todo = written_of(o, true);
     if (!todo)
         return false;
-    drop_old(s);
-    for (size_t i = 0; i < o->nodes.n; i++)
-        if (o->nodes.at[i].stale)
-            module_define(todo, o->nodes.at[i].def->name, o->nodes.at[i].def->fn,
-                          o->nodes.at[i].def->span, o->nodes.at[i].def->home);
     PassContext pc = context_of(s, o->env);
     Module *now = passes_run_for_code(&pc, todo);
     for (size_t i = 0; now && i < o->nodes.n; i++)
@@ -220,23 +230,68 @@ Module *optimise(RelaySession *s, Module *env, const Name *name)
 void optimise_watched(RelaySession *s, Module *env, const Name *name, const PassContext *listener)
 {
     const Def *def = module_find(env, name);
-    Module *todo = s->opt_level && def && def->fn ? module_new(&s->cx) : NULL;
-    if (!todo)
+    if (!s->opt_level || !def || !def->fn)
         return;
     Optimiser o = {.s = s, .env = env};
     arena_init(&o.arena, &s->cx.limits);
     find_reached(&o, def);
-    for (size_t i = 0; i < o.nodes.n; i++)
-        module_define(todo, o.nodes.at[i].def->name, o.nodes.at[i].def->fn, o.nodes.at[i].def->span,
-                      o.nodes.at[i].def->home);
+    Module *todo = written_of(&o, false);
     PassContext pc = context_of(s, env);
     pc.after = listener->after;
     pc.decided = listener->decided;
     pc.data = listener->data;
-    module_release(passes_run_for_code(&pc, todo));
+    if (todo)
+        module_release(passes_run_for_code(&pc, todo));
     module_release(todo);
     ptrmap_deinit(&o.index);
     arena_deinit(&o.arena);
+}
+
+/* The types of the arguments' values where they say more; whether one does. */
+static bool find_types(RelaySession *s, const Function *f, const Value *args, const Type **types)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < f->params.n; i++) {
+        const Type *t = type_resolve(&s->cx, f->params.at[i]->base.type);
+        const Type *now = shapes_of_value(&s->cx, t, args[i]);
+        types[i] = now != t ? now : NULL;
+        any |= now != t;
+    }
+    return any;
+}
+
+/* Whether a definition that it calls leaves extents open. */
+static bool calls_open(const Optimiser *o)
+{
+    for (size_t i = 1; i < o->nodes.n; i++)
+        if (specialize_leaves_open(o->nodes.at[i].def->fn))
+            return true;
+    return false;
+}
+
+Module *optimise_for_shapes(RelaySession *s, Module *env, const Name *name, const Value *args)
+{
+    const Def *def = module_find(env, name);
+    if (s->opt_level == 0 || !def || !def->fn || def->fn->type_params.n)
+        return module_retain(env);
+    Optimiser o = {.s = s, .env = env};
+    arena_init(&o.arena, &s->cx.limits);
+    find_reached(&o, def);
+    const Type **types = arena_alloc_must(&o.arena, def->fn->params.n + 1, sizeof *types);
+    bool open = find_types(s, def->fn, args, types) || calls_open(&o);
+    Module *slice = open ? written_of(&o, false) : NULL;
+    PassContext pc = context_of(s, env);
+    Module *made = slice ? specialize_shapes(&pc, slice, name, types) : NULL;
+    Module *out = made ? module_derive(env) : NULL;
+    if (out) {
+        module_define(out, name, module_find(made, name)->fn, def->span, out);
+        module_use(out, made);
+    }
+    module_release(slice);
+    module_release(made);
+    ptrmap_deinit(&o.index);
+    arena_deinit(&o.arena);
+    return out ? out : module_retain(env);
 }
 
 bool optimised_already(RelaySession *s, Module *env, const Name *name)

@@ -10,6 +10,9 @@
 Module *optimise(RelaySession *s, Module *env, const Name *name);
 /* Runs the pipeline on all that `name` reaches, and tells the listener of that context each pass; nothing is kept. */
 void optimise_watched(RelaySession *s, Module *env, const Name *name, const PassContext *listener);
+/* The environment for a call with these arguments: env itself where neither the types of `name` nor those of what it calls leave extents
+ * open, or where it can only be compiled as it is; else one that has `name` for their extents. The caller's. */
+Module *optimise_for_shapes(RelaySession *s, Module *env, const Name *name, const Value *args);
 /* Whether nothing would have to be done for that. */
 bool optimised_already(RelaySession *s, Module *env, const Name *name);
 /* What it would give for `name` if so; else NULL. */

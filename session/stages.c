@@ -350,7 +350,7 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
     Value *args = memory_zeroed((size_t)n + 1, sizeof *args);
     Runnable code = {0};
     if (args && def && request_args(s, r, m, def->fn, args) &&
-        engine_prepare(s, engine, m, def->name, &code) && !limit_hit(&s->cx.limits)) {
+        engine_prepare_for(s, engine, m, def->name, args, &code) && !limit_hit(&s->cx.limits)) {
         limits_start(&s->cx.limits);
         Value v = engine_call(s, &code, n, args);
         if (!value_is_none(v))

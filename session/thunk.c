@@ -168,6 +168,14 @@ static bool define(Captured *c, Expr *e, const PtrMap *texts, Thunk *out)
     return !texts->n || typecheck_module(cx, c->module, NULL);
 }
 
+/* What it calls is written for the extents of the values. */
+static void take_shapes(RelaySession *s, Thunk *out)
+{
+    Module *at = optimise_for_shapes(s, out->module, out->name, out->args);
+    module_release(out->module);
+    out->module = at;
+}
+
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures closures, Thunk *out)
 {
     *out = (Thunk){.module = module_derive(env), .name = ctx_name(&s->cx, THUNK_NAME)};
@@ -184,6 +192,8 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures cl
     ok = ok && take_values(&c, out) && define(&c, e, &texts, out);
     ptrmap_deinit(&texts);
     ptrmap_deinit(&c.texts);
+    if (ok)
+        take_shapes(s, out);
     if (!ok)
         thunk_free(s, out);
     return ok;

@@ -166,7 +166,7 @@ ALLOWED = [
 # What a pass needs besides a program.
 GIVEN = {
     "ChangeBatch": '{data={"x": 0}, batch_size=2}', "ReplaceWeights": None, "AnnotateTarget": '{targets=["a"]}',
-    "InlineCompilerFunctionsBoundTo": '{global_vars=["f0"]}', "ToMixedPrecision": "",
+    "SpecializeShapes": '{shapes={"x": [4, 4]}}', "InlineCompilerFunctionsBoundTo": '{global_vars=["f0"]}', "ToMixedPrecision": "",
 }
 
 
