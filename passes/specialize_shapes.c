@@ -39,6 +39,37 @@ static Module *with_marks(Module *m, const Name *entry)
     return now;
 }
 
+typedef struct OwnCalls {
+    const Def *def;
+    PtrMap callees; /* of calls with the arguments that it is written for */
+} OwnCalls;
+
+/* Stops at another use of the function itself. */
+static WalkNext find_other_use(void *data, const Expr *e)
+{
+    OwnCalls *o = data;
+    const Call *call = expr_as_call(e);
+    const GlobalVar *g = expr_as_global(call ? call->callee : e);
+    if (!g || g->name != o->def->name)
+        return WALK_ON;
+    if (!call)
+        return ptrmap_has(&o->callees, e) ? WALK_ON : WALK_STOP;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        if (type_find(call->args.at[i]->type) != type_find(o->def->fn->params.at[i]->base.type))
+            return WALK_STOP;
+    ptrmap_put(&o->callees, call->callee, o);
+    return WALK_ON;
+}
+
+/* Whether it calls itself, if at all, with arguments of its own types alone. */
+static bool keeps_shapes(const Def *def)
+{
+    OwnCalls o = {.def = def};
+    bool keeps = ir_walk(def->fn->body, find_other_use, NULL, &o);
+    ptrmap_deinit(&o.callees);
+    return keeps;
+}
+
 typedef struct Loosening {
     const Function *whole;
     bool functions; /* types of local functions too */
@@ -88,7 +119,7 @@ static Module *try_types(PassContext *pc, Module *m, const Def *def, const Type 
     bool good = f && typecheck_module(cx, now, pc->env);
     cx->diags = kept;
     diags_deinit(&quiet);
-    if (good)
+    if (good && keeps_shapes(module_find(now, def->name)))
         return now;
     module_release(now);
     return NULL;
@@ -112,11 +143,12 @@ static WalkNext find_use_of(void *data, const Expr *e)
     return g && g->name == data ? WALK_STOP : WALK_ON;
 }
 
-/* Whether it is called by itself or by what it calls, which would go on with the types that are declared. */
-static bool is_used(const Module *m, const Name *name)
+/* Whether what it calls calls it, which would go on with the types that are declared. */
+static bool is_used_elsewhere(const Module *m, const Name *name)
 {
     for (size_t i = 0; i < m->defs.n; i++)
-        if (m->defs.at[i].fn && !ir_walk(&m->defs.at[i].fn->base, find_use_of, NULL, (void *)name))
+        if (m->defs.at[i].fn && m->defs.at[i].name != name &&
+            !ir_walk(&m->defs.at[i].fn->base, find_use_of, NULL, (void *)name))
             return true;
     return false;
 }
@@ -127,7 +159,7 @@ Module *specialize_shapes(PassContext *pc, Module *m, const Name *name, const Ty
     Module *placed = quietly(&own, with_marks(m, name), "InferType,Inline");
     const Def *def = placed ? module_find(placed, name) : NULL;
     Module *now = NULL;
-    if (def && !is_used(placed, name)) {
+    if (def && !is_used_elsewhere(placed, name)) {
         now = try_types(&own, placed, def, types, true);
         now = now ? now : try_types(&own, placed, def, types, false);
     }
@@ -185,7 +217,8 @@ static bool specialize(PassRun *run, Module *old)
     if (!now && !limit_hit(&run->cx->limits)) {
         Diag *d = diag_error(run->cx->diags, E0603_PIPELINE, run->where,
                              "`@%s` is not written for these shapes", name->text);
-        diag_help(d, "it calls itself, or its types do not go together then");
+        diag_help(d,
+                  "it is called with other shapes in turn, or its types do not go together then");
     }
     if (now)
         pass_take(run, now);

@@ -5,9 +5,24 @@
 
 #include "base/memory.h"
 #include "interp/tier.h"
+#include "ir/shapes.h"
+#include "passes/specialize_shapes.h"
 #include "session/optimise.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* The code for arguments of these extents. */
+typedef struct HotShapes {
+    struct HotShapes *next;
+    Runnable code; /* without an `env` the code for all extents serves them */
+    const Type *types[]; /* of the arguments */
+} HotShapes;
+
+/* So many of a definition; calls with others run the code for all. */
+#define SHAPES_MOST 8
+/* And of parameters. */
+#define PARAMS_MOST 64
 
 struct HotCode {
     HotCode *next;
@@ -16,6 +31,7 @@ struct HotCode {
     Module *
         at_types; /* counted: the same with the function at these types; NULL: it is not polymorphic */
     Runnable code;
+    HotShapes *shapes; /* the latest first */
     const Function *fn; /* as it was compiled */
     int level; /* at these settings */
     bool exact;
@@ -62,10 +78,70 @@ static Module *at_types(RelaySession *s, const HotDef *hot, const Def *def)
 
 /* ---- the tier ------------------------------------------------------------------------------------------------------------------- */
 
+/* ---- for extents -------------------------------------------------------------------------------------------------------------- */
+
+static HotShapes *find_shapes(const HotCode *h, uint32_t n, const Type *const *types, size_t *count)
+{
+    for (HotShapes *f = h->shapes; f; f = f->next, ++*count)
+        if (n == 0 || memcmp(f->types, types, n * sizeof *types) == 0)
+            return f;
+    return NULL;
+}
+
+static HotShapes *make_shapes(RelaySession *s, HotCode *h, uint32_t n, const Type *const *types,
+                              const Value *args)
+{
+    HotShapes *f = memory_zeroed(1, sizeof *f + n * sizeof *types);
+    if (!f)
+        return NULL;
+    const Runnable *r = &h->code;
+    memcpy(f->types, types, n * sizeof *types);
+    f->next = h->shapes;
+    h->shapes = f;
+    Module *at = optimise_for_shapes(s, r->written, r->name, args);
+    Buf why = {0};
+    if (at && at != r->written)
+        engine_compile(s, at, r->name, COMPILE_TO_RUN, &f->code, &why);
+    buf_deinit(&why);
+    module_release(at);
+    return f;
+}
+
+/* What serves a call with these arguments: code for their extents where the types leave some open. */
+static const Runnable *code_for(RelaySession *s, HotCode *h, uint32_t n, const Value *args)
+{
+    const Type *types[PARAMS_MOST];
+    const Runnable *r = &h->code;
+    const Def *def = r->written ? module_find(r->written, r->name) : NULL;
+    if (!def || !def->fn || n > PARAMS_MOST || n != def->fn->params.n ||
+        !specialize_leaves_open(def->fn))
+        return r;
+    for (uint32_t i = 0; i < n; i++)
+        types[i] = shapes_of_value(&s->cx, type_resolve(&s->cx, def->fn->params.at[i]->base.type),
+                                   args[i]);
+    size_t count = 0;
+    const HotShapes *f = find_shapes(h, n, types, &count);
+    if (!f && count < SHAPES_MOST)
+        f = make_shapes(s, h, n, types, args);
+    return f && f->code.env ? &f->code : r;
+}
+
+static void release_shapes(RelaySession *s, HotCode *h)
+{
+    for (HotShapes *f = h->shapes, *next; f; f = next) {
+        next = f->next;
+        if (f->code.env)
+            engine_release(s, &f->code);
+        free(f);
+    }
+    h->shapes = NULL;
+}
+
 /* The code may run for the last time now, and what is written may be what the evaluator runs: that stays prepared. */
 static void release_code(RelaySession *s, HotCode *h)
 {
     Runnable *r = &h->code;
+    release_shapes(s, h);
     if (s->jit && r->env && r->env != s->env)
         s->jit_table->forget(s->jit, r->env);
     if (h->at_types)
@@ -160,9 +236,10 @@ static void *hot_take(void *data, const HotDef *hot, void *code)
 static Value hot_call(void *data, void *code, uint32_t n, const Value *args, Span span)
 {
     RelaySession *s = data;
-    const HotCode *h = code;
+    HotCode *h = code;
+    const Runnable *r = code_for(s, h, n, args);
     size_t reported = s->cx.diags->n;
-    Value v = s->jit_table->call(s->jit, h->code.env, h->code.name, n, args, span);
+    Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, span);
     Diag *d = value_is_none(v) && s->cx.diags->n > reported ? s->cx.diags->last : NULL;
     if (d && span_is_none(d->span))
         d->span = span;
