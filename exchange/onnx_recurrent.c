@@ -232,15 +232,10 @@ static Direction run_direction(Layer *l, bool backwards)
                   .count = l->count,
                   .n = lstm ? 3 : 2};
     const char *h0 = first_state(l, &w, 5), *c0 = lstm ? first_state(l, &w, 6) : NULL;
-    const char *y0 = onnx_step(n,
-                               "zeros_like(strided_slice(%s, begin=[0, 0], end=[%lld, %lld], "
-                               "strides=[1, 1], axes=[0, 2]))",
-                               w.x, l->steps < 0 ? 0LL : (long long)l->steps, (long long)l->hidden);
-    const Type *all = onnx_type_of(n, y0);
-    Dim dims[3] = {DIM_ANY, all->n == 3 ? all->dims[1] : DIM_ANY, l->hidden};
-    if (l->steps < 0)
-        all = type_tensor(onnx_ctx(n), l->dtype, 3, dims);
-    f.states[0] = (OnnxState){y0, "outputs", NULL, all};
+    const char *y0 =
+        onnx_step(n, "zeros_like(strided_slice(%s, begin=[0], end=[%lld], strides=[1], axes=[2]))",
+                  w.x, (long long)l->hidden);
+    f.states[0] = (OnnxState){y0, "outputs", NULL, onnx_type_of(n, y0)};
     f.states[1] = (OnnxState){h0, "h", NULL, onnx_type_of(n, h0)};
     if (lstm)
         f.states[2] = (OnnxState){c0, "c", NULL, onnx_type_of(n, c0)};
@@ -258,12 +253,9 @@ static Direction run_direction(Layer *l, bool backwards)
         new_h = onnx_step(n, "where(%s, %s, %s)", lives, new_h, h);
         c = lstm ? onnx_step(n, "where(%s, %s, %s)", lives, c, f.states[2].param) : NULL;
     }
-    f.states[0].next =
-        onnx_text(n,
-                  l->steps < 0 ? "concatenate((%s, expand_dims(%s, axis=0)))"
-                               : "scatter_nd(%s, reshape(%s, newshape=[1, 1]), expand_dims(%s, "
-                                 "axis=0), mode=\"update\")",
-                  f.states[0].param, l->steps < 0 ? y : f.index, y);
+    f.states[0].next = onnx_text(
+        n, "scatter_nd(%s, reshape(%s, newshape=[1, 1]), expand_dims(%s, axis=0), mode=\"update\")",
+        f.states[0].param, f.index, y);
     f.states[1].next = new_h;
     f.states[2].next = c;
     const char *out = onnx_fold_end(n, &f);
