@@ -200,24 +200,40 @@ static Value random_tensor(Limits *limits, const Type *type, uint64_t seed, uint
     return value_none();
 }
 
+typedef struct Place {
+    Object *tuple;              /* NULL: the whole value */
+    uint32_t i;
+    const Type *type;
+} Place;
+
 Value value_random(Limits *limits, const Type *type, uint64_t seed, uint64_t *drawn)
 {
-    type = type_find(type);
-    if (type->kind == TYPE_TENSOR)
-        return random_tensor(limits, type, seed, drawn);
-    /* Tuples of tensors are what programs take; others are given. */
-    Object *o = type->kind == TYPE_TUPLE ? object_new(limits, &tuple_info, type->n) : NULL;
-    for (uint32_t i = 0; o && i < type->n; i++) {
-        const Type *part = type_find(type->parts[i]);
-        Value v =
-            part->kind == TYPE_TENSOR ? random_tensor(limits, part, seed, drawn) : value_none();
-        if (value_is_none(v)) {
-            value_release(value_object(o));
-            return value_none();
-        }
-        object_set(o, i, v);
+    Value whole = value_none();
+    Arena arena;
+    Vec(Place) todo = {0};
+    arena_init(&arena, limits);
+    vec_push(&todo, &arena, ((Place){.type = type}));
+    bool ok = true;
+    while (ok && todo.n) {
+        Place p = vec_pop(&todo);
+        const Type *t = type_find(p.type);
+        Object *o = t->kind == TYPE_TUPLE ? object_new(limits, &tuple_info, t->n) : NULL;
+        Value v = o                        ? value_object(o)
+                  : t->kind == TYPE_TENSOR ? random_tensor(limits, t, seed, drawn)
+                                           : value_none();
+        ok = !value_is_none(v) && !limit_hit(limits);
+        if (p.tuple)
+            object_set(p.tuple, p.i, v);
+        else
+            whole = v;
+        for (uint32_t i = o ? t->n : 0; i-- > 0;)
+            vec_push(&todo, &arena, ((Place){o, i, t->parts[i]}));
     }
-    return o ? value_object(o) : value_none();
+    arena_deinit(&arena);
+    if (ok)
+        return whole;
+    value_release(whole);
+    return value_none();
 }
 
 static bool take_random(Filling *f, int i, const Type *type, uint64_t seed, uint64_t *drawn)
