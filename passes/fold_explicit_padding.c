@@ -11,7 +11,6 @@
 
 #include "stdlib/ops/ops.h"
 
-#include <float.h>
 #include <string.h>
 
 typedef enum Kind { CONV, QUANTISED_CONV, AVG_POOL, MAX_POOL } Kind;
@@ -39,12 +38,8 @@ static int find_user(const Op *op)
 
 static bool is_least(Value v)
 {
-    if (v.dtype.code == DTYPE_CODE_FLOAT) {
-        double least = v.dtype.bits == 64   ? -DBL_MAX
-                       : v.dtype.bits == 32 ? (double)-FLT_MAX
-                                            : -65504.0;
-        return value_as_double(v) == least;
-    }
+    if (dtype_is_float(v.dtype))
+        return value_as_double(v) == -dtype_largest(v.dtype);
     if (v.dtype.code == DTYPE_CODE_UINT)
         return value_as_int(v) == 0;
     return v.dtype.code == DTYPE_CODE_INT && value_as_int(v) == INT64_MIN >> (64 - v.dtype.bits);

@@ -13,7 +13,6 @@
 
 #include "stdlib/ops/ops.h"
 
-#include <float.h>
 #include <string.h>
 
 typedef enum Category { FOLLOW, ALWAYS, NEVER, UNKNOWN } Category;
@@ -257,18 +256,9 @@ static bool report_unknown(Mixed *x, const Op *op, const Call *call)
     return x->missing != 0;
 }
 
-/* The largest finite number of the type. */
-static double largest(DType t)
-{
-    return t.bits >= 64                  ? DBL_MAX
-           : t.code == DTYPE_CODE_BFLOAT ? 3.3895313892515355e38
-           : t.bits == 32                ? (double)FLT_MAX
-                                         : 65504.0;
-}
-
 static bool is_too_wide(const Mixed *x, const Call *call)
 {
-    double most = largest(x->low);
+    double most = dtype_largest(x->low);
     return !strcmp(expr_call_of_op(&call->base)->name, "clip") &&
            (attrs_float(call->attrs, "a_min") < -most || attrs_float(call->attrs, "a_max") > most);
 }

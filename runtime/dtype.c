@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -67,6 +68,14 @@ bool dtype_is_signed(DType t)
 bool dtype_is_float(DType t)
 {
     return t.code == DTYPE_CODE_FLOAT || t.code == DTYPE_CODE_BFLOAT;
+}
+
+double dtype_largest(DType t)
+{
+    return t.bits >= 64                  ? DBL_MAX
+           : t.code == DTYPE_CODE_BFLOAT ? 3.3895313892515355e38
+           : t.bits == 32                ? (double)FLT_MAX
+                                         : 65504.0;
 }
 
 static double half_load(const void *p)

@@ -48,6 +48,8 @@ bool dtype_is_bool(DType t);
 bool dtype_is_int(DType t);     /* signed or unsigned, not bool */
 bool dtype_is_signed(DType t);
 bool dtype_is_float(DType t);   /* bfloat16 included */
+/* The largest finite number of a type of floats. */
+double dtype_largest(DType t);
 
 /* One element in memory, converted: floats to integers towards zero and saturating, integers wrap,
  * NaN is 0. Another type than those that can be stored gives 0. */

@@ -140,8 +140,9 @@ static void compute_max_pool(TeBuilder *b)
     Window w;
     window_of_attrs(b->attrs, ops_spatial(b->op), &w);
     DType d = te_out_dtype(b, 0);
-    te_output(b, fold_windows(b, &w, te_input(b, 0), te_out_shape(b, 0), TE_REDUCE_MAX, d,
-                              te_bound(b, d, true)));
+    /* The original pads floats with the least that is finite. */
+    Te *least = dtype_is_float(d) ? te_number(b, d, -dtype_largest(d)) : te_bound(b, d, true);
+    te_output(b, fold_windows(b, &w, te_input(b, 0), te_out_shape(b, 0), TE_REDUCE_MAX, d, least));
 }
 
 static DType mean_dtype(DType d)
