@@ -201,7 +201,7 @@ static Value random_tensor(Limits *limits, const Type *type, uint64_t seed, uint
 }
 
 typedef struct Place {
-    Object *tuple;              /* NULL: the whole value */
+    Object *tuple; /* NULL: the whole value */
     uint32_t i;
     const Type *type;
 } Place;
