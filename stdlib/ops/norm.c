@@ -411,10 +411,24 @@ static Expr *infer_batch_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
     return ops_call2(&m, "add", out, ops_expand_to_axis(&m, shift, rank, axis));
 }
 
+/* The argument in the type in which it is computed with; the result is cast back. */
+static Expr *infer_wide(const OpsMake *m, const Call *call, uint32_t i)
+{
+    DType d = data_type(call)->dtype, wide = wide_dtype(d);
+    return dtype_eq(d, wide) ? call->args.at[i] : ops_cast(m, call->args.at[i], wide);
+}
+
+static Expr *infer_narrow(const OpsMake *m, const Call *call, Expr *y)
+{
+    DType d = data_type(call)->dtype;
+    return dtype_eq(d, wide_dtype(d)) ? y : ops_cast(m, y, d);
+}
+
 /* (x - mean) / sqrt(variance + epsilon) over the axes. */
-static Expr *infer_normalised(const OpsMake *m, const Call *call, Expr *x, DType dtype, uint32_t n,
+static Expr *infer_normalised(const OpsMake *m, const Call *call, Expr *x, uint32_t n,
                               const int64_t *axes)
 {
+    DType dtype = wide_dtype(data_type(call)->dtype);
     Attr attrs[2] = {ops_attr_ints(m, "axis", n, axes), ops_attr_bool("keepdims", true)};
     Expr *mean = ops_call(m, "mean", 1, &x, 2, attrs);
     Expr *both[2] = {x, mean};
@@ -427,10 +441,10 @@ static Expr *infer_normalised(const OpsMake *m, const Call *call, Expr *x, DType
 static Expr *infer_scaled(const OpsMake *m, const Call *call, Expr *y, int rank, int axis)
 {
     if (attrs_bool(call->attrs, "scale"))
-        y = ops_call2(m, "multiply", y, ops_expand_to_axis(m, call->args.at[1], rank, axis));
+        y = ops_call2(m, "multiply", y, ops_expand_to_axis(m, infer_wide(m, call, 1), rank, axis));
     if (attrs_bool(call->attrs, "center"))
-        y = ops_call2(m, "add", y, ops_expand_to_axis(m, call->args.at[2], rank, axis));
-    return y;
+        y = ops_call2(m, "add", y, ops_expand_to_axis(m, infer_wide(m, call, 2), rank, axis));
+    return infer_narrow(m, call, y);
 }
 
 static Expr *infer_layer_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
@@ -440,7 +454,7 @@ static Expr *infer_layer_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
     int64_t axis = attrs_int(call->attrs, "axis", -1);
-    Expr *y = infer_normalised(&m, call, call->args.at[0], t->dtype, 1, &axis);
+    Expr *y = infer_normalised(&m, call, infer_wide(&m, call, 0), 1, &axis);
     return infer_scaled(&m, call, y, (int)t->n, ops_axis(call->attrs, "axis", (int)t->n));
 }
 
@@ -456,7 +470,7 @@ static Expr *infer_instance_norm(Ctx *cx, Arena *arena, const Call *call, int64_
     for (int i = 1; i < (int)t->n; i++)
         if (i != axis)
             axes[n++] = i;
-    Expr *y = infer_normalised(&m, call, call->args.at[0], t->dtype, n, axes);
+    Expr *y = infer_normalised(&m, call, infer_wide(&m, call, 0), n, axes);
     return infer_scaled(&m, call, y, (int)t->n, axis);
 }
 
@@ -474,8 +488,8 @@ static Expr *infer_group_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
         axes[folded++] = i;
     Attr to = ops_attr_ints(&m, "newshape", (uint32_t)n, split);
     Attr back = ops_attr_ints(&m, "newshape", t->n, t->dims);
-    Expr *x = ops_call(&m, "reshape", 1, &call->args.at[0], 1, &to);
-    Expr *y = x ? infer_normalised(&m, call, x, t->dtype, folded, axes) : NULL;
+    Expr *wide = infer_wide(&m, call, 0), *x = ops_call(&m, "reshape", 1, &wide, 1, &to);
+    Expr *y = x ? infer_normalised(&m, call, x, folded, axes) : NULL;
     y = y ? ops_call(&m, "reshape", 1, &y, 1, &back) : NULL;
     return y ? infer_scaled(&m, call, y, (int)t->n, axis) : NULL;
 }
@@ -486,13 +500,13 @@ static Expr *infer_l2_normalize(Ctx *cx, Arena *arena, const Call *call, int64_t
     if (index > 0 || !t)
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
-    Expr *x = call->args.at[0], *squares = ops_call2(&m, "multiply", x, x);
+    Expr *x = infer_wide(&m, call, 0), *squares = ops_call2(&m, "multiply", x, x);
     Attr attrs[2] = {{.key = "axis", .value = *attrs_find(call->attrs, "axis")},
                      ops_attr_bool("keepdims", true)};
     Expr *sum = ops_call(&m, "sum", 1, &squares, 2, attrs);
-    Expr *eps = ops_constant(&m, t->dtype, attrs_float(call->attrs, "eps"));
+    Expr *eps = ops_constant(&m, wide_dtype(t->dtype), attrs_float(call->attrs, "eps"));
     Expr *root = ops_call1(&m, "sqrt", ops_call2(&m, "maximum", sum, eps));
-    return ops_call2(&m, "divide", x, root);
+    return infer_narrow(&m, call, ops_call2(&m, "divide", x, root));
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
