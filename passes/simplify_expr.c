@@ -291,18 +291,34 @@ static Expr *cast_like_to_same(const Site *s)
     return leaves_nothing(s, s->args[1]) ? cast_to_same(s) : NULL;
 }
 
-/* Casting through `mid` gives what casting at once does: nothing is lost on the way there, or what is lost would be anyway. */
+static bool is_integer(DType t)
+{
+    return t.code == DTYPE_CODE_INT || t.code == DTYPE_CODE_UINT;
+}
+
+/* Each number of `from` is one of `to`. */
+static bool holds_all(DType to, DType from)
+{
+    int sign = from.code == DTYPE_CODE_INT;
+    if (is_integer(to))
+        return is_integer(from) &&
+               (from.code == to.code ? from.bits <= to.bits : !sign && from.bits < to.bits);
+    int digits = to.bits == 64 ? 53 : to.bits == 32 ? 24 : to.code == DTYPE_CODE_BFLOAT ? 8 : 11;
+    return is_integer(from)       ? from.bits - sign <= digits
+           : from.code == to.code ? from.bits <= to.bits
+                                  : from.bits < to.bits;
+}
+
+/* Casting through `mid` gives what casting at once does: nothing is lost on the way there, or what is lost would be anyway. An integer
+ * that is too large wraps, a float stays at the end. */
 static bool casts_at_once(DType from, DType mid, DType to)
 {
-    bool from_int = from.code == DTYPE_CODE_INT || from.code == DTYPE_CODE_UINT;
-    bool mid_int = mid.code == DTYPE_CODE_INT || mid.code == DTYPE_CODE_UINT;
-    bool to_int = to.code == DTYPE_CODE_INT || to.code == DTYPE_CODE_UINT;
-    if (from.lanes != 1 || mid.lanes != 1 || from.bits > mid.bits)
+    if (from.lanes != 1 || mid.lanes != 1)
         return false;
-    if (!from_int || !mid_int)
-        return (from_int || dtype_is_float(from)) && dtype_is_float(mid);
-    return from.code == mid.code || (from.code == DTYPE_CODE_UINT && from.bits < mid.bits) ||
-           (to_int && to.bits <= mid.bits);
+    if (!is_integer(mid) && is_integer(from) && is_integer(to))
+        return holds_all(mid, from) && (holds_all(to, from) || dtype_is_bool(to));
+    return holds_all(mid, from) || (is_integer(from) && is_integer(mid) && is_integer(to) &&
+                                    from.bits <= mid.bits && to.bits <= mid.bits);
 }
 
 static Expr *cast_twice(const Site *s)
