@@ -211,6 +211,8 @@ static Expr *row_function(Cps *c, Expr *callee)
 {
     Ctx *cx = c->make.cx;
     const Constructor *con = expr_as_con(callee) ? expr_as_con(callee)->con : NULL;
+    if (con && con->n == 0) /* a value, as derivatives write it */
+        return call_row(c, callee, callee->span, 0, NULL, NULL);
     uint32_t n = con ? con->n : (uint32_t)op_arity(expr_as_op(callee)->op);
     uint32_t n_types = con ? con->type->n_params : 0;
     Var **params = arena_alloc_must(c->make.scratch, n + 1, sizeof *params);
