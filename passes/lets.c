@@ -58,5 +58,5 @@ Pattern *lets_pattern(LetMaker *make, const Constructor *con, Var **vars)
 Expr *lets_construct(const LetMaker *make, const Constructor *con, Expr *const *fields)
 {
     Expr *callee = expr_con(make->arena, make->span, con);
-    return con->n ? expr_call(make->arena, make->span, callee, con->n, fields, NULL) : callee;
+    return expr_call(make->arena, make->span, callee, con->n, fields, NULL);
 }

@@ -115,7 +115,7 @@ Expr *vjp_now(Vjp *v, const Expr *e)
     if (e->kind == EXPR_GLOBAL)
         return vjp_now_global(v, e, (TypeList){0}, NULL);
     bool code = e->type && vjp_holds(v, e->type) & HOLDS_CODE;
-    if (code && (e->kind == EXPR_OP || e->kind == EXPR_CON) && !expr_as_con(e)->con->n)
+    if (code && e->kind == EXPR_CON && !expr_as_con(e)->con->n)
         code = false;
     if (code) {
         Diag *d = vjp_refuse(v, e, "this function's code is not known here");
@@ -349,8 +349,7 @@ static Expr *matched_adjoint(Vjp *v, Block *b, const Pattern *p, const Pattern *
         fields[i] = matched_adjoint(v, b, p->fields[i], now->fields[i], field_type(v, p, t, i));
     if (p->kind == PATTERN_TUPLE)
         return make_tuple(v, p->n, fields);
-    Expr *con = expr_con(arena, v->make.span, p->con);
-    return p->n ? make_call(v, con, p->n, fields) : con;
+    return make_call(v, expr_con(arena, v->make.span, p->con), p->n, fields);
 }
 
 /* What follows from the adjoints of the variables of a clause for what was matched. */

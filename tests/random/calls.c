@@ -180,10 +180,8 @@ static void change_attrs(Gen *g, Sample *s)
 /* All arguments of one shape get another shape in common. */
 static void change_shape(Gen *g, Sample *s)
 {
-    Dim dims[4];
-    uint32_t rank = below(g, 5);
-    for (uint32_t i = 0; i < rank; i++)
-        dims[i] = once_in(g, 25) ? DIM_ANY : between(g, 1, 4);
+    Dim dims[SHAPE_MOST];
+    uint32_t rank = random_shape(g, 25, dims);
     for (uint32_t i = 0; i < s->n; i++)
         if (s->args[i]->kind == TYPE_TENSOR)
             s->args[i] = type_tensor(g->cx, s->args[i]->dtype, rank, dims);

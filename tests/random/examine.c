@@ -11,6 +11,7 @@
 #include "ir/walk.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
+#include "passes/forms.h"
 #include "passes/pass.h"
 #include "runtime/heap.h"
 #include "runtime/show.h"
@@ -631,6 +632,16 @@ static bool is_narrow(const Module *m)
     return narrow;
 }
 
+/* There is no derivative by what holds a function, and none of a few operators. */
+static bool refuses_forms(Examiner *x)
+{
+    for (const Diag *d = x->cx.diags->first; d; d = d->next)
+        if (d->severity >= SEVERITY_ERROR && d->code != E0605_NO_GRADIENT)
+            return false;
+    x->refused++;
+    return true;
+}
+
 const char *examine(Examiner *x, Module *m)
 {
     buf_clear(&x->what);
@@ -640,7 +651,11 @@ const char *examine(Examiner *x, Module *m)
     const char *bad = NULL;
     if (!typecheck_module(&x->cx, m, NULL))
         bad = "it is well typed";
-    else if (!ir_verify(&x->cx, m, NULL, true))
+    else if (!forms_expand(&x->cx, m, NULL, (FormsWish){0})) {
+        if (refuses_forms(x))
+            return NULL;
+        bad = "its derivatives are written into it";
+    } else if (!ir_verify(&x->cx, m, NULL, true))
         bad = "it is well formed";
     x->narrow = !bad && is_narrow(m);
     if (bad)

@@ -25,6 +25,7 @@ typedef struct Examiner {
     bool
         exact; /* what is compared is computed so: other orders may give other values (docs/language.md) */
     size_t exactly; /* programs that were compared so */
+    size_t refused; /* programs with a derivative that there is not */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
     size_t went; /* pipelines that programs went through */
     Buf what; /* about the property that failed */

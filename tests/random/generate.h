@@ -17,6 +17,7 @@ typedef struct RandomOptions {
     uint64_t seed;
     int size; /* of a function: about so many nodes */
     bool data; /* of data types, functions and numbers rather than tensors */
+    bool derivatives; /* with forms of derivatives, which are to be expanded (passes/forms.h) */
 } RandomOptions;
 
 /* How often each form of expression, type and operator was made. */

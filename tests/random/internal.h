@@ -23,7 +23,7 @@ typedef struct Gen {
     Arena scratch;
     Diags quiet; /* what op_type has to say about calls that are tried */
     RandomStats *stats;
-    bool data; /* as RandomOptions says */
+    bool data, derivatives; /* as RandomOptions says */
     uint64_t seed, drawn;
     int fuel; /* nodes that may still be made in this function */
     double cost; /* of what was made so far in this function */
@@ -35,6 +35,7 @@ typedef struct Gen {
     int type_vars; /* made so far */
     int depth; /* of `make` in itself */
     int level; /* of function literals around */
+    int derived; /* of derivatives around */
     int recursions; /* calls of itself that a recursive function may still make */
 } Gen;
 
@@ -50,8 +51,12 @@ void count_form(Gen *g, const char *form);
 /* ---- types (types.c) */
 
 const Type *random_type(Gen *g, int depth);
-/* Static tensors of up to three small dimensions; and with any element type, or one of few. */
+#define SHAPE_MOST 7
+/* Up to three small dimensions, seldom up to seven; with `any`, one in so many is unknown. The rank. */
+uint32_t random_shape(Gen *g, uint32_t any, Dim *dims);
+/* Static tensors: of any element type; of float32 or float64; and scalars of one of few. */
 const Type *random_tensor(Gen *g);
+const Type *random_real(Gen *g);
 const Type *random_scalar(Gen *g);
 /* A type with values of few constructors: a data type or a tuple. */
 const Type *random_sum(Gen *g, int depth);

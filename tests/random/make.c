@@ -389,6 +389,38 @@ static Expr *form_function(Gen *g, const Type *t, int size)
     return &make_function(g, t, size, NULL)->base;
 }
 
+/* `grad(fn (…) { … })(…).0` and its like. */
+static Expr *form_derivative(Gen *g, const Type *t, int size)
+{
+    enum { GRAD, VALUE_AND_GRAD, VJP, JVP, KINDS };
+    static const char *const names[] = {"grad", "value_and_grad", "vjp", "jvp"};
+    if (!g->derivatives || g->derived > 1 || t->kind != TYPE_TENSOR || has_any(t) ||
+        !dtype_is_float(t->dtype) || t->dtype.bits < 32)
+        return NULL;
+    uint32_t kind = below(g, KINDS), n = 1 + below(g, 2);
+    const Type *types[2] = {kind == JVP ? random_real(g) : t, random_real(g)};
+    const Type *result = kind == JVP ? t : random_real(g);
+    Expr *args[4];
+    g->derived++;
+    Function *f = make_function(g, type_func(g->cx, 0, NULL, n, types, result), size / 2, NULL);
+    g->derived--;
+    uint32_t n_args = kind == JVP ? 2 * n : n;
+    for (uint32_t i = 0; i < n_args; i++)
+        args[i] = make(g, types[i % n], size / 2 / (int)n_args);
+    Expr *form = call_op(g, names[kind], 1, (Expr *[]){&f->base}, NULL);
+    Expr *e = expr_call(g->arena, NOWHERE, form, n_args, args, NULL);
+    g->effects++;
+    if (kind == JVP)
+        return expr_tuple_get(g->arena, NOWHERE, e, once_in(g, 4) ? 0 : 1);
+    if (kind != GRAD)
+        e = expr_tuple_get(g->arena, NOWHERE, e, 1);
+    if (kind == VJP) {
+        Expr *adjoint = make(g, result, size / 4);
+        e = expr_call(g->arena, NOWHERE, e, 1, &adjoint, NULL);
+    }
+    return expr_tuple_get(g->arena, NOWHERE, e, 0);
+}
+
 static Expr *form_reference(Gen *g, const Type *t, int size)
 {
     if (t->kind != TYPE_REF)
@@ -426,6 +458,7 @@ static const Form forms[] = {
     {"constructor", 6, form_constructor},
     {"function", 6, form_function},
     {"ref", 6, form_reference},
+    {"a derivative", 6, form_derivative},
 };
 
 static const Form *draw_form(Gen *g)

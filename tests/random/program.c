@@ -186,7 +186,8 @@ Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats)
              .arena = &m->arena,
              .seed = options.seed,
              .stats = stats,
-             .data = options.data};
+             .data = options.data,
+             .derivatives = options.derivatives};
     arena_init(&g.scratch, NULL);
     diags_init(&g.quiet, NULL);
     op_each(cx->ops, collect, &g);

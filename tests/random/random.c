@@ -7,12 +7,13 @@
  *     random --graphs [--count N] [--from SEED]
  *     random --cells [--count N] [--from SEED] [--jit EVERY]
  *     random --data [--count N] [--from SEED] [--jit EVERY]
+ *     random --derivatives [--count N] [--from SEED] [--jit EVERY]
  *
  * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. Each program meets one
  * pass; with `--passes 8` up to eight, one after the other, and after each its value is the same. With `--graphs`
  * each goes through a saved graph, and its text must be the same; with `--cells` it
  * is entered in sessions, and with `--data` it is one of data types that hold functions, of references and of patterns that lie in each
- * other. */
+ * other. With `--derivatives` it has such, as `grad(fn …)`, and what is examined is what they stand for. */
 #include "tests/random/examine.h"
 
 #include "base/plugin.h"
@@ -31,7 +32,7 @@ typedef struct Options {
     long count, jit;
     int size, passes;
     const char *gpu; /* the operator, or `all` */
-    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells, data;
+    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells, data, derivatives;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -55,6 +56,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->cells = true;
         else if (!strcmp(argv[i], "--data"))
             o->data = true;
+        else if (!strcmp(argv[i], "--derivatives"))
+            o->derivatives = true;
         else if (!strcmp(argv[i], "--mistakes"))
             o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
@@ -170,13 +173,14 @@ static void show_fault(Examiner *x, Module *m, const Options *o, uint64_t seed, 
 }
 
 typedef struct Totals {
-    long failed, valued, compiled, lost, went, exactly, mistaken, metadata;
+    long failed, valued, compiled, lost, went, exactly, refused, mistaken, metadata;
 } Totals;
 
 static const char *examine_as_cells(Examiner *x, Module *m, const Options *o, uint64_t seed,
                                     bool jit)
 {
-    Module *other = random_program(&x->cx, (RandomOptions){seed + 1, o->size, o->data}, NULL);
+    Module *other =
+        random_program(&x->cx, (RandomOptions){seed + 1, o->size, o->data, false}, NULL);
     const char *bad = examine_cells(x, m, other, jit);
     module_release(other);
     return bad;
@@ -192,7 +196,8 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     }
     choose_passes(&x, o, seed);
     x.cx.limits.seconds_most = 30;
-    Module *m = random_program(&x.cx, (RandomOptions){seed, o->size, o->data}, stats);
+    Module *m =
+        random_program(&x.cx, (RandomOptions){seed, o->size, o->data, o->derivatives}, stats);
     if (o->show && o->count == 1 && !o->graphs)
         print_module("", m);
     const char *bad = NULL;
@@ -208,6 +213,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
         printf("seed %llu: %s", (unsigned long long)seed, buf_text(&x.what));
     totals->lost += (long)x.lost;
     totals->exactly += (long)x.exactly;
+    totals->refused += (long)x.refused;
     totals->went += (long)x.went;
     totals->valued += x.valued;
     totals->metadata += x.metadata;
@@ -262,11 +268,11 @@ int main(int argc, char **argv)
                ((const Op *)stats.negative.entries[i].key)->name);
     if (o.stats)
         stats_print(&stats);
-    printf(
-        "%zu programs, %ld with a value, %ld compiled, %ld went through pipelines, %ld texts "
-        "lost an annotation, %ld compared exactly, %ld mistakes, %ld with metadata, %ld failed\n",
-        stats.programs, totals.valued, totals.compiled, totals.went, totals.lost, totals.exactly,
-        totals.mistaken, totals.metadata, totals.failed);
+    printf("%zu programs, %ld with a value, %ld compiled, %ld went through pipelines, %ld texts "
+           "lost an annotation, %ld compared exactly, %ld without a derivative, %ld mistakes, %ld "
+           "with metadata, %ld failed\n",
+           stats.programs, totals.valued, totals.compiled, totals.went, totals.lost, totals.exactly,
+           totals.refused, totals.mistaken, totals.metadata, totals.failed);
     stats_deinit(&stats);
     return totals.failed > 0;
 }

@@ -20,19 +20,33 @@ const Type *random_scalar(Gen *g)
     return scalar_of(g, often[below(g, 4)]);
 }
 
-static const Type *tensor_with(Gen *g, bool any)
+uint32_t random_shape(Gen *g, uint32_t any, Dim *dims)
 {
-    Dim dims[3];
-    uint32_t rank = below(g, 4);
+    bool high = once_in(g, 12);
+    uint32_t rank = high ? (uint32_t)between(g, 4, SHAPE_MOST) : below(g, 4);
     int64_t least = once_in(g, 12) ? 0 : 1; /* one without elements */
     for (uint32_t i = 0; i < rank; i++)
-        dims[i] = any && once_in(g, 2) ? DIM_ANY : between(g, least, 4);
+        dims[i] = any && once_in(g, any) ? DIM_ANY : between(g, least, high ? 2 : 4);
+    return rank;
+}
+
+static const Type *tensor_with(Gen *g, bool any)
+{
+    Dim dims[SHAPE_MOST];
+    uint32_t rank = random_shape(g, any ? 2 : 0, dims);
     return type_tensor(g->cx, dtype_of(random_dtype(g)), rank, dims);
 }
 
 const Type *random_tensor(Gen *g)
 {
     return tensor_with(g, false);
+}
+
+const Type *random_real(Gen *g)
+{
+    Dim dims[SHAPE_MOST];
+    uint32_t rank = random_shape(g, 0, dims);
+    return type_tensor(g->cx, dtype_of(once_in(g, 6) ? DT_FLOAT64 : DT_FLOAT32), rank, dims);
 }
 
 static const Type *random_adt(Gen *g, int depth)
