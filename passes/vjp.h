@@ -180,6 +180,7 @@ bool vjp_keeps(
 bool vjp_is_plain(Vjp *v, const Expr *e); /* no data that holds code; else a diagnostic */
 bool vjp_is_pair(Vjp *v, const Expr *ref); /* a reference whose content has a derivative */
 Var *vjp_var_like(const Vjp *v, const Var *old, const Type *annotation);
+Var *vjp_bound_like(Vjp *v, const Var *old, const Expr *value);
 
 /* vjp_forward.c: the function in A normal form with dual numbers. */
 Function *vjp_forward(Vjp *v, const Function *f);

@@ -76,6 +76,13 @@ Var *vjp_var_like(const Vjp *v, const Var *old, const Type *annotation)
     return expr_var(v->make.arena, old->base.span, old->name, annotation);
 }
 
+/* What decided the type of a constructor's call may be gone. */
+Var *vjp_bound_like(Vjp *v, const Var *old, const Expr *value)
+{
+    bool told = expr_call_of_con(value) && !(vjp_holds(v, value->type) & HOLDS_CODE);
+    return vjp_var_like(v, old, told ? vjp_here(v, value->type) : NULL);
+}
+
 /* ---- atoms ------------------------------------------------------------------------------------------------------------------- */
 
 bool vjp_is_active(const Vjp *v, const Expr *atom)
@@ -659,7 +666,7 @@ static bool forward_let(Vjp *v, Block *b, const Let *let)
         return false;
     Step *s = new_step(v, (Step){.var = let->var, .value = from});
     v->make.span = let->value->span;
-    Var *now = vjp_var_like(v, let->var, NULL);
+    Var *now = vjp_bound_like(v, let->var, from);
     if (literal)
         ptrmap_put(&v->now, let->var, now); /* it may call itself */
     Expr *value = forward_value(v, b, s);

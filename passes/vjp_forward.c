@@ -372,7 +372,7 @@ static bool run_let(Vjp *v, Lets *l, const Let *let)
     if (!from)
         return false;
     Adj a = {0};
-    Var *now = vjp_var_like(v, let->var, NULL);
+    Var *now = vjp_bound_like(v, let->var, from);
     if (literal)
         ptrmap_put(&v->now, let->var, now); /* it may call itself */
     Expr *value = dual_value(v, l, from, &a);
