@@ -99,9 +99,15 @@ bool vjp_holds_code(Ctx *cx, const Type *t, const Constructor **con)
 
 static const Type *dual(Vjp *v, const Type *t);
 
+/* By a function, or a reference to numbers, there is no derivative. */
+static bool has_none(Vjp *v, const Type *t)
+{
+    return (t->kind == TYPE_FUNC || t->kind == TYPE_REF) && find_holds(v, t);
+}
+
 static const Type *adjoint(Vjp *v, const Type *t)
 {
-    if (t->kind == TYPE_FUNC || t->kind == TYPE_REF)
+    if (has_none(v, t))
         return type_unit(v->cx);
     if (t->kind != TYPE_TUPLE || !(find_holds(v, t) & HOLDS_CODE))
         return t;
@@ -199,8 +205,10 @@ static Expr *tuple_of(Vjp *v, uint32_t n, Expr *const *fields)
 
 static Expr *zeros(Vjp *v, const Type *t, Expr *like)
 {
-    if (t->kind == TYPE_FUNC || t->kind == TYPE_REF)
+    if (has_none(v, t))
         return tuple_of(v, 0, NULL);
+    if (t->kind == TYPE_REF)
+        return like;
     if (t->kind == TYPE_ADT)
         return find_holds(v, t) & HOLDS_FLOAT ? vjp_call_piece(v, PIECE_ZEROS, t, 1, &like) : like;
     if (t->kind != TYPE_TUPLE)
