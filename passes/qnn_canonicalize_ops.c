@@ -277,6 +277,8 @@ static Expr *lower_quantize(Lower *l)
     int64_t axis = axis_of(l, "axis");
     Expr *e = call1(l, "round", qnn_call2(l, "divide", l->args[0], expand(l, l->args[1], t, axis)));
     e = qnn_call2(l, "add", e, qnn_cast(l, expand(l, l->args[2], t, axis), t->dtype));
+    if (is_int32(l->type->dtype)) /* whose greatest no float32 is: the next one wraps */
+        e = qnn_cast(l, e, dtype_of(DT_FLOAT64));
     return narrow(l, e, l->type->dtype);
 }
 
