@@ -207,7 +207,7 @@ static Expr *zeros(Vjp *v, const Type *t, Expr *like)
 {
     if (has_none(v, t))
         return tuple_of(v, 0, NULL);
-    if (t->kind == TYPE_REF)
+    if (t->kind == TYPE_REF || t->kind == TYPE_VAR) /* nothing comes of what is outside */
         return like;
     if (t->kind == TYPE_ADT)
         return find_holds(v, t) & HOLDS_FLOAT ? vjp_call_piece(v, PIECE_ZEROS, t, 1, &like) : like;
