@@ -395,11 +395,12 @@ static AttrValue shape_value(Gen *g, const Type *t)
     return (AttrValue){.kind = ATTR_LIST, .list = {at, t->n}};
 }
 
-/* What a float becomes as an integer may differ when it is not finite; whether it is less than a half does not. */
+/* What a float becomes as an integer may differ when it is not finite; whether it is less than this does not, near which no number
+ * of a program lies. */
 static Expr *convert(Gen *g, Expr *e, DType from, DType to)
 {
     if (dtype_is_float(from) && !dtype_is_float(to)) {
-        e = call_op(g, "less", 2, (Expr *[]){e, make_literal(g, from, 0.5)}, NULL);
+        e = call_op(g, "less", 2, (Expr *[]){e, make_literal(g, from, 0.4609375)}, NULL);
         from = dtype_of(DT_BOOL);
     }
     if (dtype_eq(from, to))
