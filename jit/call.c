@@ -150,6 +150,7 @@ typedef struct Callee {
     uint64_t lent; /* arguments, as bits, that are not handed over */
     bool lends_result;
     bool gives_fields;
+    bool own; /* the function that the code at hand is a clause of */
 } Callee;
 
 /* What is NULL when the call failed; NULL: nothing is. */
@@ -186,10 +187,28 @@ static Ssa finish_call(Fn *f, const Callee *callee, Ssa *args, unsigned n, bool 
     }
     if (!tail)
         return v;
-    if (convention == TAILCC)
+    if (convention == TAILCC || callee->own)
         LLVMSetTailCallKind(v, LLVMTailCallKindMustTail);
     fn_return(f, v);
     return NULL;
+}
+
+void fn_go_behind(Fn *f, uint32_t clause)
+{
+    Gen *g = f->g;
+    uint32_t n = f->in->n;
+    Instance *behind = instance_behind(g, f->in, clause);
+    instance_enter(g, behind);
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 1);
+    args[0] = f->state;
+    uint64_t lent = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        args[i + 1] = f->phis ? f->phis[i] : LLVMGetParam(f->fn, i + 1);
+        lent |= (uint64_t)instance_is_lent(f->in, i) << (i + 1);
+    }
+    Callee callee = {behind->type,        behind->value, lent, f->in->terms.lends_result,
+                     f->in->gives_fields, true};
+    finish_call(f, &callee, args, n + 1, true);
 }
 
 static void jump_to_start(Fn *f, Ssa *args, uint32_t n)
@@ -426,7 +445,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
     uint64_t lent = in->terms.lent << (k - n) | (uint64_t)lends_self << 1;
-    Callee callee = {in->type, code, lent, in->terms.lends_result, in->gives_fields};
+    Callee callee = {in->type,          code, lent, in->terms.lends_result, in->gives_fields,
+                     in == f->in->front};
     Ssa v = finish_call(f, &callee, args, k, tail);
     return v && callee.lends_result ? lent_result(f, var, v) : v;
 }
@@ -470,7 +490,7 @@ static Ssa call_closure(Fn *f, const Call *call, const Type *type, const Type *r
         code = closure_code(f, at, type, args[1]);
     if (g->failed)
         return NULL;
-    return finish_call(f, &(Callee){closure_type(g, at), code, 0, false, false}, args, n + 2, tail);
+    return finish_call(f, &(Callee){.type = closure_type(g, at), .code = code}, args, n + 2, tail);
 }
 
 static Ssa call_open(Fn *f, const Val *val, const Call *call, const Var *var, const Type *result,

@@ -213,7 +213,7 @@ static void make_body(Fn *f)
             own_make(f, args[i]);
     if (f->self && !in->terms.lends_self)
         own_make(f, f->self);
-    if (f->live->calls && (!in->has_self || in->terms.lends_self))
+    if (f->live->calls && !in->front && (!in->has_self || in->terms.lends_self))
         make_loop(f, args);
     frame_begin(f);
     f->block = f->live->root;
@@ -230,7 +230,7 @@ static void make_body(Fn *f)
 /* The function as it is compiled; its loops follow. */
 static void show_lowered(Gen *g, const Instance *in)
 {
-    if (!g->lowered || g->jit->report)
+    if (!g->lowered || g->jit->report || in->front)
         return;
     buf_printf(g->lowered, "%s%s = ", g->lowered->n > 0 ? "\n" : "", in->name);
     ir_print_expr(g->lowered, &in->fn->base, (PrintStyle){.no_header = true, .no_metadata = true});
@@ -251,7 +251,13 @@ bool function_make(Gen *g, Instance *in)
         gen_turn(g);
     instance_enter(g, in);
     g->operations = 0;
-    Fn f = {.g = g, .in = in, .fn = in->value, .live = live};
+    Fn f = {.g = g,
+            .in = in,
+            .fn = in->value,
+            .live = live,
+            .front = live->copies == 0 && instance_has_front(in)};
+    if (f.front || in->front)
+        live->root->calls = false; /* each clause asks by itself */
     g->size += f.live->size;
     show_lowered(g, in);
     gen_attribute(g, f.fn, "nounwind");

@@ -155,16 +155,24 @@ bool instance_is_plain(Gen *g, Instance *in)
     return in->plain = !ends_with_call(in->fn->body, one ? in->global : NULL);
 }
 
-Instance *instance_inner(Gen *g, Instance *in)
+/* One more function of the same code. */
+static Instance *copy_of(Gen *g, const Instance *in)
 {
-    if (in->inner)
-        return in->inner;
     Instance *copy = arena_new(g->arena, Instance);
     *copy = *in;
     copy->symbol = NULL;
     copy->number = copy->thunk_number = 0;
     copy->variants = NULL;
     copy->info = NULL;
+    copy->behind = NULL;
+    return copy;
+}
+
+Instance *instance_inner(Gen *g, Instance *in)
+{
+    if (in->inner)
+        return in->inner;
+    Instance *copy = copy_of(g, in);
     copy->around = in->around ? in->around : in;
     copy->depth = in->depth + 1;
     copy->inner = NULL;
@@ -211,6 +219,52 @@ static bool branches_out(const Expr *body)
         branches |= n > 1;
     }
     return ends && branches;
+}
+
+/* Parameters of a function that has a front: with the state they come in registers. */
+#define FRONT_PARAMS_MOST 5
+/* Clauses of its match: the body is gone through for each that is a function. */
+#define FRONT_CLAUSES_MOST 16
+
+static bool is_param(const Instance *in, const Expr *e)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < in->n && !is; i++)
+        is = e == &in->fn->params.at[i]->base;
+    return is;
+}
+
+/* The match that is the whole body; NULL: there is more, or something else, or values that no clause takes. */
+static const Match *body_match(const Instance *in)
+{
+    const Let *let = expr_as_let(in->fn->body);
+    const Match *match = let && let_is_last(let) ? expr_as_match(let->value) : NULL;
+    return match && match->complete ? match : NULL;
+}
+
+bool instance_has_front(const Instance *in)
+{
+    const Match *match = body_match(in);
+    return match && match->clauses.n <= FRONT_CLAUSES_MOST && in->n <= FRONT_PARAMS_MOST &&
+           !in->has_self && !in->around && !in->front && is_param(in, match->scrutinee) &&
+           branches_out(in->fn->body);
+}
+
+bool instance_stands_behind(const Instance *in, uint32_t clause)
+{
+    return calls_on_way(body_match(in)->clauses.at[clause].body, true) > 0;
+}
+
+Instance *instance_behind(Gen *g, Instance *in, uint32_t clause)
+{
+    if (!in->behind)
+        in->behind = arena_new_array(g->arena, Instance *, body_match(in)->clauses.n);
+    if (in->behind[clause])
+        return in->behind[clause];
+    Instance *copy = copy_of(g, in);
+    copy->front = in;
+    copy->clause = clause;
+    return in->behind[clause] = copy;
 }
 
 void instance_enter(Gen *g, Instance *in)

@@ -38,7 +38,7 @@ typedef Vec(Ssa) SsaList;
 /* That of functions which save all that they change. */
 #define KEEPCC 14
 /* Functions that end values call each other so deep. */
-#define DROP_LEVELS 2
+#define DROP_LEVELS 3
 
 /* What generated code reads and writes, in the words of the limits; it knows the offsets from offsetof. */
 typedef struct JitState {
@@ -666,6 +666,9 @@ struct Instance {
     Instance *own; /* of a copy: the one for any call, which its calls of itself mean too */
     bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
     bool judged; /* whether it is */
+    Instance **behind; /* by clause: the copy that it stands in; NULL: none */
+    Instance *front; /* of such a copy: the function; NULL: it is none */
+    uint32_t clause; /* of such a copy */
     Instance *inner; /* a copy that stands in place of calls of itself; NULL: none */
     Instance *around; /* of such a copy: the function; NULL: it is none */
     uint32_t depth; /* such copies around this one, itself one */
@@ -699,6 +702,12 @@ Function *definition_form(Gen *g, const Def *def);
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
 /* Whether its convention is FASTCC. */
 bool instance_is_plain(Gen *g, Instance *in);
+/* Whether clauses of the match that is its body are functions of their own: those that come back from calls. What calls it finds the clause
+ * then, and in the others no register is saved. */
+bool instance_has_front(const Instance *in);
+bool instance_stands_behind(const Instance *in, uint32_t clause);
+/* The copy that is the clause. */
+Instance *instance_behind(Gen *g, Instance *in, uint32_t clause);
 /* A copy for putting in place of calls of itself, once. */
 Instance *instance_inner(Gen *g, Instance *in);
 /* Of an open one at these types. */
@@ -902,6 +911,7 @@ struct Fn {
         drops; /* how many functions that end values this one stands below, itself one of them */
     bool ended; /* the block has its terminator: nothing follows */
     bool guarded; /* the stack and the interrupt were looked at */
+    bool front; /* clauses that come back from calls are functions of their own */
     bool split; /* the clause at hand is made twice (match.c) */
     bool wants_fields; /* of the tuple that the block at hand gives */
     Ssa fields; /* that the last let of the block gave; NULL: none */
@@ -990,6 +1000,8 @@ void frame_end(Fn *f);
 
 /* call.c: the value is owned; `tail` calls return by themselves (NULL and f->ended). */
 Ssa fn_call(Fn *f, const Call *call, const Var *var, bool tail);
+/* Goes on in the clause's own function. */
+void fn_go_behind(Fn *f, uint32_t clause);
 Ssa fn_tuple(Fn *f, const Type *type, uint32_t n, Expr *const *fields);
 /* The number of the constructor of a value of a data type with so many. */
 Ssa fn_tag(Fn *f, Ssa object, uint32_t n_cons);

@@ -550,7 +550,11 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
         clauses[i] = gen_block(g, f->fn, "clause");
     LLVMBasicBlockRef none = e->complete && n > 0 ? NULL : gen_block(g, f->fn, "none");
     clauses[n] = none;
-    choose(f, e, &roots, clauses);
+    bool whole = !f->block->parent, one = whole && f->in->front;
+    if (one)
+        LLVMBuildBr(g->b, clauses[f->in->clause]);
+    else
+        choose(f, e, &roots, clauses);
     fn_cells_branch(f, &e->base, tail);
     for (uint32_t i = 0; i < n && !g->failed; i++) {
         for (uint32_t k = 0; k < roots.n; k++)
@@ -558,7 +562,11 @@ Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
         LLVMPositionBuilderAtEnd(g->b, clauses[i]);
         LiveBlock *inner = next_inner(f);
         roots.split = f->split ? NULL : split_root(f, &roots, inner);
-        if (roots.split)
+        if (one && i != f->in->clause)
+            LLVMBuildUnreachable(g->b);
+        else if (whole && f->front && instance_stands_behind(f->in, i))
+            fn_go_behind(f, i);
+        else if (roots.split)
             make_twice(f, &join, inner, type, tail, &roots);
         else
             join_from(f, &join, fn_block(f, inner, type, tail, start_clause, &roots));

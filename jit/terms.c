@@ -203,6 +203,7 @@ Instance *instance_on(Gen *g, Instance *in, Terms terms)
     copy->variants = NULL;
     copy->info = NULL;
     copy->inner = NULL;
+    copy->behind = NULL;
     copy->judged = false;
     copy->terms = terms;
     copy->own = own;
