@@ -336,9 +336,9 @@ static Terms terms_of(Fn *f, Instance *in, const Call *call, uint64_t same, bool
 {
     Gen *g = f->g;
     uint64_t lendable = lendable_args(f, in), called = instance_called(g, in), staying = 0;
-    Terms terms = {.lent = same,
-                   .lends_self =
-                       in->has_self && !in->of && !in->late && may_lend(f, call->callee, tail)};
+    Terms terms = {.lent = same, .spread = instance_is_spread(in)};
+    terms.lends_self =
+        in->has_self && !in->of && !in->late && !terms.spread && may_lend(f, call->callee, tail);
     Instance **given = arena_new_array(g->arena, Instance *, in->n + 1);
     for (uint32_t i = 0; i < in->n && i < TERMS_PARAMS_MOST && (lendable | called) >> i; i++) {
         Expr *arg = call->args.at[i];
@@ -347,7 +347,8 @@ static Terms terms_of(Fn *f, Instance *in, const Call *call, uint64_t same, bool
             given[i] = known;
             terms.given = given;
         }
-        if ((given[i] || lendable >> i & 1) && may_lend(f, arg, tail))
+        bool asked = given[i] ? !instance_is_spread(given[i]) : lendable >> i & 1;
+        if (asked && may_lend(f, arg, tail))
             terms.lent |= (uint64_t)1 << i;
         staying |= (uint64_t)(lendable >> i & 1 && stays(f, arg)) << i;
     }
@@ -372,7 +373,7 @@ static void settle_args(Fn *f, const Instance *in, const Call *call)
     const Type **types = arena_new_array(f->g->arena, const Type *, in->n + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < in->n; i++) {
-        if (instance_goes_without(in, i))
+        if (instance_goes_without(in, i) || instance_takes_spread(in, i))
             continue;
         args[n] = call->args.at[i];
         types[n++] = in->params[i];
@@ -384,6 +385,8 @@ static Ssa argument(Fn *f, const Instance *in, const Call *call, uint32_t i)
 {
     if (instance_goes_without(in, i))
         return LLVMConstNull(f->g->ptr);
+    if (instance_takes_spread(in, i))
+        return fn_spread(f, call->args.at[i]);
     return instance_is_lent(in, i) ? fn_borrow(f, call->args.at[i])
                                    : fn_take_as(f, call->args.at[i], in->params[i]);
 }
@@ -432,9 +435,11 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     code = variants ? variant_code(f, in, call) : instance_code(f, in);
     unsigned k = 0;
     args[k++] = f->state;
-    bool lends_self = in->terms.lends_self;
+    bool spread = in->terms.spread, lends_self = in->terms.lends_self || spread;
     if (in->has_self)
-        args[k++] = lends_self ? fn_borrow(f, call->callee) : fn_take(f, call->callee);
+        args[k++] = spread       ? fn_spread(f, call->callee)
+                    : lends_self ? fn_borrow(f, call->callee)
+                                 : fn_take(f, call->callee);
     for (uint32_t i = 0; i < n; i++)
         args[k++] = argument(f, in, call, i);
     if (g->failed)
@@ -445,6 +450,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     }
     /* LLVM wants equal result types; those that differ in Relay alone are equal there. */
     uint64_t lent = in->terms.lent << (k - n) | (uint64_t)lends_self << 1;
+    for (uint32_t i = 0; i < n && i < TERMS_PARAMS_MOST; i++)
+        lent |= (uint64_t)instance_takes_spread(in, i) << (i + k - n);
     Callee callee = {in->type,          code, lent, in->terms.lends_result, in->gives_fields,
                      in == f->in->front};
     Ssa v = finish_call(f, &callee, args, k, tail);

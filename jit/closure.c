@@ -212,6 +212,43 @@ Ssa fn_closure(Fn *f, Instance *in)
     return o;
 }
 
+/* ---- closures that are not made ------------------------------------------------------------------------------ */
+
+LLVMTypeRef spread_type(Gen *g, const Instance *in)
+{
+    LLVMTypeRef *types = arena_new_array(g->arena, LLVMTypeRef, in->captures.n);
+    for (size_t i = 0; i < in->captures.n; i++)
+        types[i] = gen_type(g, repr_of(in->captures.at[i].type));
+    return LLVMStructTypeInContext(g->c, types, (unsigned)in->captures.n, false);
+}
+
+Ssa fn_spread(Fn *f, const Expr *atom)
+{
+    Gen *g = f->g;
+    const Val *val = fn_val(f, atom);
+    if (val->spread && val->at)
+        return val->at;
+    const Instance *in = val->known;
+    Ssa all = LLVMGetUndef(spread_type(g, in));
+    for (unsigned i = 0; i < in->captures.n; i++) {
+        const Capture *c = &in->captures.at[i];
+        Ssa one = val->at ? fn_get_field(f, val->at, FUNCTION_CAPTURED + i, repr_of(c->type))
+                          : fn_borrow(f, &c->var->base);
+        all = LLVMBuildInsertValue(g->b, all, one, i, "");
+    }
+    return all;
+}
+
+Ssa fn_closure_of_spread(Fn *f, Instance *in, Ssa captured)
+{
+    Gen *g = f->g;
+    Ssa o = new_closure(f, in, closure_thunk(g, in));
+    for (unsigned i = 0; i < in->captures.n; i++)
+        fn_set_field(f, o, FUNCTION_CAPTURED + i, repr_of(in->captures.at[i].type),
+                     LLVMBuildExtractValue(g->b, captured, i, ""));
+    return o;
+}
+
 Ssa fn_closure_at(Fn *f, Instance *in, Ssa open)
 {
     Gen *g = f->g;

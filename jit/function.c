@@ -144,7 +144,7 @@ static bool is_new(Fn *f, const Expr *atom, const Type *type)
     const Val *val = fn_val(f, atom);
     if (!val)
         return false;
-    return (!val->at && (val->known || val->atom)) || is_open_at(val, type);
+    return (!val->at && (val->known || val->atom)) || val->spread || is_open_at(val, type);
 }
 
 static Ssa new_value(Fn *f, const Expr *atom, const Type *type)
@@ -154,6 +154,8 @@ static Ssa new_value(Fn *f, const Expr *atom, const Type *type)
         return atom_value(f, atom, type);
     if (is_open_at(val, type))
         return open_at(f, val, type);
+    if (val->spread)
+        return fn_closure_of_spread(f, val->known, fn_spread(f, atom));
     return val->known ? fn_closure(f, val->known) : atom_value(f, val->atom, type);
 }
 
@@ -459,9 +461,13 @@ static Ssa literal(Fn *f, const Function *fn, Var *var)
     Instance *in = instance_of_literal(f, fn, var);
     if (!in)
         return NULL;
-    Ssa object = in->has_self ? fn_closure(f, in) : NULL;
+    bool spread = instance_is_spread(in);
+    for (size_t i = 0; i < in->captures.n && spread; i++)
+        fn_val(f, &in->captures.at[i].var->base); /* what waits for it is computed here */
+    Ssa object = in->has_self && !spread ? fn_closure(f, in) : NULL;
     Val *val = fn_bind(f, var, fn_type(f, &fn->base), object);
     val->known = in;
+    val->spread = spread;
     return NULL;
 }
 
@@ -476,6 +482,7 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     if (old->fixed) /* nobody counts it, under either name */
         val->at = old->at;
     val->known = old->known;
+    val->spread = old->spread && !at;
     val->atom = old->atom;
     val->group = old->group;
     val->fixed = old->fixed;

@@ -88,7 +88,7 @@ static void make_loop(Fn *f, Ssa *args)
     LLVMPositionBuilderAtEnd(g->b, f->loop);
     f->phis = arena_new_array(g->arena, Ssa, f->in->n + 1);
     for (uint32_t i = 0; i < f->in->n; i++) {
-        f->phis[i] = LLVMBuildPhi(g->b, gen_type(g, repr_of(f->in->params[i])), "");
+        f->phis[i] = LLVMBuildPhi(g->b, LLVMTypeOf(args[i]), "");
         LLVMAddIncoming(f->phis[i], &args[i], &here, 1);
         if (!instance_is_lent(f->in, i))
             own_phi(f, f->phis[i]);
@@ -104,6 +104,8 @@ static const PtrMap *known_of(const Instance *in)
 
 static Ssa captured(Fn *f, uint32_t i)
 {
+    if (f->in->terms.spread)
+        return LLVMBuildExtractValue(f->g->b, f->self, i, "");
     return fn_get_field(f, f->self, FUNCTION_CAPTURED + i, repr_of(f->in->captures.at[i].type));
 }
 
@@ -147,7 +149,7 @@ static void bind_captures(Fn *f)
     for (uint32_t i = 0; i < in->captures.n; i++)
         values[i] = captured(f, i);
     bool wanted = in->self_var && ptrmap_has(&f->live->root->last, in->self_var);
-    bool lent = in->terms.lends_self;
+    bool lent = in->terms.lends_self || in->terms.spread;
     bool opens = f->self && !wanted && !in->of && !lent && closure_is_plain(f->g, in);
     if (opens)
         open_self(f, values);
@@ -162,12 +164,12 @@ static void bind_captures(Fn *f)
         Instance *one = known->entries[i].value;
         fn_bind(f, known->entries[i].key, one->fn->base.type, NULL)->known = one;
     }
-    if (in->self_var && !opens)
-        bind_lent(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self, lent)
-            ->known = in->of    ? in->of
-                      : in->own ? in->own
-                                : in;
-    else if (f->self && !opens && !lent)
+    if (in->self_var && !opens) {
+        Val *self =
+            bind_lent(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self, lent);
+        self->known = in->of ? in->of : in->own ? in->own : in;
+        self->spread = in->terms.spread;
+    } else if (f->self && !opens && !lent)
         fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);
 }
 
@@ -197,6 +199,7 @@ static void bind_param(Fn *f, uint32_t i, Ssa at)
     Val *val = bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at,
                          instance_is_lent(in, i) && !without);
     val->known = instance_given(in, i);
+    val->spread = instance_takes_spread(in, i);
 }
 
 static void make_body(Fn *f)
@@ -211,7 +214,7 @@ static void make_body(Fn *f)
     for (uint32_t i = 0; i < in->n; i++)
         if (!instance_is_lent(in, i))
             own_make(f, args[i]);
-    if (f->self && !in->terms.lends_self)
+    if (f->self && !in->terms.lends_self && !in->terms.spread)
         own_make(f, f->self);
     if (f->live->calls && !in->front && (!in->has_self || in->terms.lends_self))
         make_loop(f, args);

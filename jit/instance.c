@@ -103,7 +103,15 @@ LLVMTypeRef instance_function_type(Gen *g, const Instance *in)
 {
     LLVMTypeRef result =
         in->gives_fields ? fields_type(g, in->result) : gen_type(g, repr_of(in->result));
-    return function_type(g, result, in->n, in->params, in->has_self);
+    LLVMTypeRef type = function_type(g, result, in->n, in->params, in->has_self);
+    LLVMTypeRef *params = arena_new_array(g->arena, LLVMTypeRef, in->n + 2);
+    LLVMGetParamTypes(type, params);
+    if (in->terms.spread)
+        params[1] = spread_type(g, in);
+    for (uint32_t i = 0; i < in->n; i++)
+        if (instance_takes_spread(in, i))
+            params[1 + in->has_self + i] = spread_type(g, instance_given(in, i));
+    return LLVMFunctionType(result, params, 1 + in->has_self + in->n, false);
 }
 
 LLVMTypeRef closure_type(Gen *g, const Type *fn)
@@ -137,7 +145,8 @@ static bool ends_with_call(const Expr *e, const Name *self)
 /* Its code is only called by name: made late, or for shapes that come, it is called as anything is. */
 static bool is_called_by_name(Gen *g, const Instance *in)
 {
-    bool named = (in->global ? !in->has_self : in->terms.lends_self) && !in->late && !in->open;
+    bool alone = in->terms.lends_self || in->terms.spread;
+    bool named = (in->global ? !in->has_self : alone) && !in->late && !in->open;
     for (uint32_t i = 0; i < in->n && named; i++)
         named = !shapes_unknown(instance_type(g, in, in->fn->params.at[i]->base.type));
     return named;

@@ -622,6 +622,7 @@ typedef struct Terms {
     uint64_t lent; /* parameters, as bits, that stay the caller's */
     bool lends_self; /* and so does the closure */
     bool lends_result; /* a part of these, which gets no count */
+    bool spread; /* the closure comes as what it captured */
     Instance *const
         *given; /* by parameter: the function that it always is, or NULL; NULL: none is known */
 } Terms;
@@ -738,6 +739,10 @@ Instance *instance_on(Gen *g, Instance *in, Terms terms);
 Instance *instance_given(const Instance *in, uint32_t param);
 /* Whether the parameter comes without a value: it is a function that captures nothing. */
 bool instance_goes_without(const Instance *in, uint32_t param);
+/* Whether closures of the instance need not be made: what they captured goes in their place, where the function is known that it is for. */
+bool instance_is_spread(const Instance *in);
+/* Whether the parameter comes so. */
+bool instance_takes_spread(const Instance *in, uint32_t param);
 /* Whether calls hand over no count of the parameter. */
 bool instance_is_lent(const Instance *in, uint32_t param);
 
@@ -756,6 +761,12 @@ bool shapes_misfit(const Instance *in, const Call *call);
 Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type *result);
 
 /* closure.c */
+/* What a closure of the instance captured, as one value. */
+LLVMTypeRef spread_type(Gen *g, const Instance *in);
+/* Of this operand, which is such a closure. */
+Ssa fn_spread(Fn *f, const Expr *atom);
+/* The closure with what was captured so. */
+Ssa fn_closure_of_spread(Fn *f, Instance *in, Ssa captured);
 /* What closures of this name say of themselves, when they do not keep their unit alive. */
 const ObjectInfo *closure_info(Jit *jit, const Name *name);
 /* A closure: the address of its code stands in the first field, what it captures behind it. */
@@ -839,6 +850,7 @@ typedef struct Val {
     const Expr *atom; /* the global function, operator or constructor that it is another name for */
     Function *group; /* the kernel that it is, in A normal form (plan.c) */
     bool fixed; /* owned by nobody here: never released, retained when it is handed on */
+    bool spread; /* a closure that is held as what it captured */
     bool lent; /* the same, by a value that lives at least as long */
     bool stays; /* lent, and it lives until the function has returned */
     bool held; /* lent, and it lives until then or until a call in tail position */

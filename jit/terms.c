@@ -12,6 +12,9 @@
 /* Functions that are given to ones that are given to others, and so on. */
 #define GIVEN_DEPTH_MOST 6
 
+/* Numbers that a closure captured and that go in its place: with the arguments they come in registers. */
+#define SPREAD_MOST 3
+
 /* Parameters, as bits. */
 typedef struct Handling {
     uint64_t looked; /* that a function takes apart, or hands to one that does */
@@ -138,10 +141,25 @@ bool instance_goes_without(const Instance *in, uint32_t param)
     return given && !given->has_self;
 }
 
+bool instance_is_spread(const Instance *in)
+{
+    bool spread =
+        in->has_self && !in->open && !in->of && !in->late && in->captures.n <= SPREAD_MOST;
+    for (size_t i = 0; i < in->captures.n && spread; i++)
+        spread = repr_of(in->captures.at[i].type).kind == REPR_SCALAR;
+    return spread;
+}
+
+bool instance_takes_spread(const Instance *in, uint32_t param)
+{
+    const Instance *given = instance_given(in, param);
+    return given && instance_is_spread(given);
+}
+
 bool instance_is_lent(const Instance *in, uint32_t param)
 {
     return (param < TERMS_PARAMS_MOST && (in->terms.lent >> param & 1)) ||
-           instance_goes_without(in, param);
+           instance_goes_without(in, param) || instance_takes_spread(in, param);
 }
 
 /* Whether the function is, stands in, or is given to a copy of this one: with it as argument there would be ever more copies. */
@@ -179,7 +197,8 @@ static Instance *found(Instance *own, const Terms *terms, uint32_t *n)
     for (Instance *copy = own->copies; copy; copy = copy->copies) {
         *n += copy->terms.given != NULL;
         if (copy->terms.lent == terms->lent && copy->terms.lends_self == terms->lends_self &&
-            copy->terms.lends_result == terms->lends_result && same_given(copy, terms->given))
+            copy->terms.lends_result == terms->lends_result &&
+            copy->terms.spread == terms->spread && same_given(copy, terms->given))
             return copy;
     }
     return NULL;
@@ -194,7 +213,7 @@ Instance *instance_on(Gen *g, Instance *in, Terms terms)
         terms.given = NULL;
         copy = found(own, &terms, &n);
     }
-    if (copy || (!terms.lent && !terms.lends_self && !terms.given))
+    if (copy || (!terms.lent && !terms.lends_self && !terms.spread && !terms.given))
         return copy ? copy : own;
     copy = arena_new(g->arena, Instance);
     *copy = *own;
