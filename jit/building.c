@@ -392,6 +392,11 @@ void gen_save_nothing(Gen *g, Ssa fn)
     text_attribute(g, fn, "frame-pointer", "all");
 }
 
+void gen_compare_tags(Gen *g, Ssa fn)
+{
+    text_attribute(g, fn, "no-jump-tables", "true");
+}
+
 unsigned gen_set_convention(Ssa call)
 {
     Ssa callee = LLVMIsAFunction(LLVMGetCalledValue(call));

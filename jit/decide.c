@@ -196,6 +196,8 @@ static void decide(Decision *d, const State *s)
     }
     LLVMBasicBlockRef other = cons.n < n_cons ? found(d, s, place, NULL) : NULL;
     size_t cases = cons.n - !other; /* the last is what the others leave */
+    if (d->f->ways < cons.n)
+        d->f->ways = cons.n;
     if (!other)
         other = found(d, s, place, cons.at[cases]);
     Ssa chosen =

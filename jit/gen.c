@@ -245,6 +245,10 @@ static void show_lowered(Gen *g, const Instance *in)
 /* Operations of kernels for an instruction of the code that calls them: beside these nobody notices what the code is like. */
 #define OPERATIONS_LEAST 1e4
 
+/* Constructors that a front tells apart by comparisons: in a tree they come without order, and each comparison is foreseen better
+ * than one jump through a table. */
+#define WAYS_MOST 7
+
 bool function_make(Gen *g, Instance *in)
 {
     Live *live = live_of(g, in);
@@ -273,6 +277,8 @@ bool function_make(Gen *g, Instance *in)
     make_body(&f);
     own_end(&f);
     plan_end(&f);
+    if (f.front && f.ways <= WAYS_MOST)
+        gen_compare_tags(g, f.fn);
     ptrmap_deinit(&f.vals);
     ptrmap_deinit(&f.sizes);
     g->unit->nests |= f.live->nests;

@@ -829,6 +829,8 @@ Ssa gen_head(Gen *g, Repr r);
 Ssa gen_argument(Gen *g, Repr r, Ssa values, uint32_t i);
 /* Of a function that takes the state first. */
 void gen_function_convention(Gen *g, Ssa fn, unsigned convention);
+/* Tags are compared, where LLVM would look them up in a table. */
+void gen_compare_tags(Gen *g, Ssa fn);
 /* The function need not save registers for its callers, which then keep in none what they want behind the call. */
 void gen_save_nothing(Gen *g, Ssa fn);
 /* The call's convention, now that of what it calls: TAILCC unless a function says otherwise. */
@@ -923,6 +925,7 @@ struct Fn {
         drops; /* how many functions that end values this one stands below, itself one of them */
     bool ended; /* the block has its terminator: nothing follows */
     bool guarded; /* the stack and the interrupt were looked at */
+    size_t ways; /* that a tag decides between, at most */
     bool front; /* clauses that come back from calls are functions of their own */
     bool split; /* the clause at hand is made twice (match.c) */
     bool wants_fields; /* of the tuple that the block at hand gives */
