@@ -7,6 +7,7 @@
 typedef struct Packed {
     Sched *s;
     const NestProduct *q;
+    NestSide outer; /* batches of what `q` says */
     const Tail *tail;
     int stage;
     DType dtype; /* of the sums */
@@ -16,16 +17,43 @@ typedef struct Packed {
     int64_t height, vectors; /* of a tile */
     int rows, columns, start; /* buffers */
     int64_t row_from, row_pitch, row_turn; /* from row to row and from turn to turn of the first */
-    int64_t row_batch;
+    int64_t row_batch[2]; /* from product to product of the outer batches, and of the inner ones */
     int64_t column_from, vector_step,
         turn_step; /* from vector to vector and from row to row of the second */
     bool plain;
     bool matrices; /* tiles are of registers of matrices */
     int64_t row_room; /* behind the last row */
-    NestNode *batch; /* the loop over products, or NULL */
+    NestNode *batch[2]; /* the loops over products, or NULL */
     Piece part; /* of the rows, within which all columns are gone through */
-    int64_t batch_step; /* of the second */
+    int64_t column_batch[2];
 } Packed;
+
+/* The loops over products, the outer batches' first, NULL where there is one; the innermost of them. */
+static NestNode *each_product(const Packed *d, NestNode *loop[2])
+{
+    const int64_t extent[2] = {d->outer.extent, d->q->batch.extent};
+    NestNode *in = NULL;
+    for (int i = 0; i < 2; i++) {
+        loop[i] = extent[i] > 1 ? loop_in(d->s->n, in, "b", extent[i]) : NULL;
+        in = loop[i] ? loop[i] : in;
+    }
+    return in;
+}
+
+static void add_products(NestLinear *at, NestNode *const loop[2], const int64_t step[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (loop[i])
+            nest_add_term(at, loop[i]->var, step[i]);
+}
+
+/* Steps of what is laid out for one product after another, so many elements each; the elements of all of them. */
+static int64_t side_by_side(const Packed *d, int64_t size, int64_t step[2])
+{
+    step[1] = size;
+    step[0] = d->q->batch.extent * size;
+    return d->outer.extent * step[0];
+}
 
 /* Element i of word (o, k, lane) of columns: b[k, lanes * o + lane], or zero behind the last k. Lanes behind the last column hold anything. */
 static Te *column_element(const Packed *d, TeBuilder *b, TeTensor w, int i)
@@ -74,13 +102,13 @@ static void copy_rows(const Packed *d, const Piece *turns)
 {
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
-    NestNode *batch = loop_in(n, NULL, "b", q->batch.extent);
-    NestNode *row = loop_in(n, batch, "i", q->m.extent), *k = loop_in(n, row, "k", turns->size);
+    NestNode *batch[2], *in = each_product(d, batch);
+    NestNode *row = loop_in(n, in, "i", q->m.extent), *k = loop_in(n, row, "k", turns->size);
     NestLinear from = {.c = q->a_from + turns->from.c * d->words.each * q->k.a}, to = turns->from;
-    nest_add_term(&from, batch->var, q->batch.a);
+    add_products(&from, batch, (const int64_t[]){d->outer.a, q->batch.a});
     nest_add_term(&from, row->var, q->m.a);
     nest_add_term(&from, k->var, d->words.each * q->k.a);
-    nest_add_term(&to, batch->var, d->row_batch);
+    add_products(&to, batch, d->row_batch);
     nest_add_term(&to, row->var, d->row_pitch);
     nest_add_term(&to, k->var, 1);
     int64_t left = q->k.extent - turns->from.c * d->words.each;
@@ -93,7 +121,7 @@ static void copy_rows(const Packed *d, const Piece *turns)
     }
     Te *word = words_pack(&n->te, &d->words, element, count, true);
     nest_append(n, k, nest_store(n, d->rows, nest_position(n, &to), word));
-    sched_map(d->s, batch);
+    sched_map(d->s, batch[0] ? batch[0] : batch[1] ? batch[1] : row);
 }
 
 static void lay_out_rows(Packed *d, int64_t pitch)
@@ -103,9 +131,9 @@ static void lay_out_rows(Packed *d, int64_t pitch)
     d->row_from = 0;
     d->row_turn = 1;
     d->row_pitch = pitch;
-    d->row_batch = q->m.extent * pitch;
+    int64_t size = side_by_side(d, q->m.extent * pitch, d->row_batch);
     d->rows = scratch_of(d->s->n, "rows", words_dtype(&d->words, product_dtype(d->s->p, q->a)),
-                         q->batch.extent * d->row_batch + d->row_room);
+                         size + d->row_room);
     if (whole > 0)
         copy_rows(d, &(Piece){.size = whole});
     if (q->k.extent % d->words.each)
@@ -125,14 +153,16 @@ static void spread_rows(Packed *d)
     d->row_from = q->a_from;
     d->row_pitch = q->m.a;
     d->row_turn = q->k.a;
-    d->row_batch = q->batch.a;
+    d->row_batch[0] = d->outer.a;
+    d->row_batch[1] = q->batch.a;
     if (d->words.each > 1) {
         lay_out_rows(d, spread_pitch(d->turns));
         return;
     }
     bool apart = q->k.a == 1 ? q->m.a % PITCH_CROWDED == 0
                              : q->k.extent * q->k.a * 4 > d->s->m->second_cache;
-    if (d->plain || q->batch.extent > 1 || !apart || q->m.extent < 8 || d->blocks < 8)
+    if (d->plain || q->batch.extent > 1 || d->outer.extent > 1 || !apart || q->m.extent < 8 ||
+        d->blocks < 8)
         return;
     lay_out_rows(d, spread_pitch(q->k.extent));
 }
@@ -158,16 +188,19 @@ static void store_rows(const Packed *d, NestNode *home, const Tile *t, int acc,
         nest_add_term(&at[1], lane->var, 1);
         linear_add(&to, &at[0], q->m.extent == 1 ? 0 : q->m.c);
         linear_add(&to, &at[1], 1);
-        if (d->batch)
-            nest_add_term(&to, d->batch->var, q->batch.c);
+        add_products(&to, d->batch, (const int64_t[]){d->outer.c, q->batch.c});
         Te *value = nest_load(n, acc, nest_position(n, &from));
         if (d->tail->stage >= 0) {
-            const TeStage *stage = &d->s->p->stages[d->tail->stage];
-            NestLinear axes[TENSOR_RANK_MOST] = {0};
-            int first = tail_columns(stage, q->n.extent);
-            axes[tail_axis(d->s, d->tail->stage, first, stage->rank - 1)] = at[1];
-            if (first > 0)
-                axes[tail_axis(d->s, d->tail->stage, 0, first - 1)] = at[0];
+            const int64_t extent[TAIL_SIDES] = {q->n.extent, q->m.extent, q->batch.extent,
+                                                d->outer.extent};
+            NestLinear axes[TENSOR_RANK_MOST] = {0}, side[TAIL_SIDES] = {at[1], at[0]};
+            add_products(&side[2], d->batch, (const int64_t[]){0, 1});
+            add_products(&side[3], d->batch, (const int64_t[]){1, 0});
+            int axis[TAIL_SIDES];
+            tail_sides(d->s, d->tail->stage, extent, axis);
+            for (int a = 0; a < TAIL_SIDES; a++)
+                if (axis[a] >= 0)
+                    axes[axis[a]] = side[a];
             value = nest_expression(n, d->s->p, d->tail->stage, axes, d->tail->of, value);
         }
         nest_append(n, lane, nest_store(n, of, nest_position(n, &to), value));
@@ -202,11 +235,11 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
         linear_add(&t.a_at, &rows[i].from, d->row_pitch);
         linear_add(&t.b_at, block, t.b_vector);
         linear_add(&t.start_at, block, lanes);
-        if (d->batch) {
-            nest_add_term(&t.a_at, d->batch->var, d->row_batch);
-            nest_add_term(&t.start_at, d->batch->var, d->blocks * lanes);
-            nest_add_term(&t.b_at, d->batch->var, d->batch_step);
-        }
+        int64_t starts[2];
+        side_by_side(d, d->blocks * lanes, starts);
+        add_products(&t.a_at, d->batch, d->row_batch);
+        add_products(&t.start_at, d->batch, starts);
+        add_products(&t.b_at, d->batch, d->column_batch);
         const DType factors[2] = {product_dtype(d->s->p, d->q->a), product_dtype(d->s->p, d->q->b)};
         int acc = d->matrices ? matrix_in(n, home, &t, factors) : tile_in(n, home, &t);
         store_rows(d, home, &t, acc, &rows[i].from, block, columns);
@@ -216,7 +249,7 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
 bool packed_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return product_sides(s->p, stage, &q) && sched_is_known(s, q.b) && q.batch.extent == 1 &&
+    return product_sides(s->p, stage, &q, NULL) && sched_is_known(s, q.b) && q.batch.extent == 1 &&
            s->p->stages[stage].dtype.bits == 32 && q.n.extent >= s->lanes / 2 && q.k.extent >= 4 &&
            q.m.extent * q.n.extent * q.k.extent >= 512;
 }
@@ -233,7 +266,7 @@ double packed_cost(const Sched *s, int stage)
 {
     NestProduct q;
     Words w;
-    product_sides(s->p, stage, &q);
+    product_sides(s->p, stage, &q, NULL);
     int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
     double bytes = 4 * (double)((q.m.extent + q.n.extent) * turns);
     return (double)turns * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * bytes;
@@ -296,16 +329,19 @@ static void add_all(Packed *d)
 {
     int64_t rows = rows_at_once(d);
     Piece parts[2];
-    int count = pieces_of(d->s->n, d->batch, "p", d->q->m.extent, rows, parts);
+    NestNode *in = each_product(d, d->batch);
+    int count = pieces_of(d->s->n, in, "p", d->q->m.extent, rows, parts);
     for (int i = 0; i < count; i++) {
         d->part = parts[i];
         add_part(d);
     }
 }
 
-static Packed product_in(Sched *s, const NestProduct *q, int stage, const Tail *tail)
+/* `q` is filled in. */
+static Packed product_in(Sched *s, NestProduct *q, int stage, const Tail *tail)
 {
     Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
+    product_sides(s->p, stage, q, &d.outer);
     d.turns = turns_of(s, stage, q, &d.words);
     d.blocks = (q->n.extent + s->lanes - 1) / s->lanes;
     bool far = d.blocks * d.turns * s->lanes * 4 > s->m->second_cache;
@@ -316,7 +352,6 @@ static Packed product_in(Sched *s, const NestProduct *q, int stage, const Tail *
 void packed_build(Sched *s, int stage, const Tail *tail)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     if (!pack_columns(&d))
         return;
@@ -331,7 +366,7 @@ void packed_build(Sched *s, int stage, const Tail *tail)
 bool matrices_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return packed_fits(s, stage) && product_sides(s->p, stage, &q) &&
+    return packed_fits(s, stage) && product_sides(s->p, stage, &q, NULL) &&
            matrix_takes(s, s->p->stages[stage].dtype, product_dtype(s->p, q.a),
                         product_dtype(s->p, q.b));
 }
@@ -344,7 +379,7 @@ static int64_t whole_turns(const NestProduct *q)
 double matrices_cost(const Sched *s, int stage)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
+    product_sides(s->p, stage, &q, NULL);
     double bytes = 4 * (double)((q.m.extent + q.n.extent) * whole_turns(&q));
     return matrix_tiles_cost(q.m.extent, q.n.extent, whole_turns(&q)) + SCHED_BYTE_COST * bytes;
 }
@@ -352,7 +387,6 @@ double matrices_cost(const Sched *s, int stage)
 void matrices_build(Sched *s, int stage, const Tail *tail)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     d.matrices = true;
     d.words = matrix_words;
@@ -375,8 +409,9 @@ void matrices_build(Sched *s, int stage, const Tail *tail)
 bool plain_fits(const Sched *s, int stage)
 {
     NestProduct q;
+    NestSide outer;
     Words w;
-    return product_sides(s->p, stage, &q) && turns_of(s, stage, &q, &w) == q.k.extent &&
+    return product_sides(s->p, stage, &q, &outer) && turns_of(s, stage, &q, &w) == q.k.extent &&
            w.each == 1 && q.n.b == 1 && s->p->stages[stage].dtype.bits == 32 &&
            q.n.extent >= s->lanes && q.k.extent >= 4 && q.m.extent >= 2;
 }
@@ -387,7 +422,8 @@ bool plain_fits(const Sched *s, int stage)
 double plain_cost(const Sched *s, int stage)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
+    NestSide outer;
+    product_sides(s->p, stage, &q, &outer);
     int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, height, vectors;
     tile_size(s->m, q.m.extent, blocks, &height, &vectors);
     double k = (double)q.k.extent, tiles = (double)((q.m.extent + height - 1) / height);
@@ -396,7 +432,7 @@ double plain_cost(const Sched *s, int stage)
     bool crowded = q.k.b * 4 % 1024 == 0 && k > 32;
     double fetched = (bytes > COLUMNS_FEW ? 0.02 : 0) + (crowded ? 0.1 : 0);
     double all = 4 * k * (double)(q.m.extent + q.n.extent);
-    return (double)q.batch.extent *
+    return (double)(outer.extent * q.batch.extent) *
            (k * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * all +
             fetched * 4 * k * tiles * (double)q.n.extent);
 }
@@ -404,7 +440,6 @@ double plain_cost(const Sched *s, int stage)
 void plain_build(Sched *s, int stage, const Tail *tail)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     d.plain = true;
     spread_rows(&d);
@@ -412,9 +447,8 @@ void plain_build(Sched *s, int stage, const Tail *tail)
     d.column_from = q.b_from;
     d.vector_step = s->lanes;
     d.turn_step = q.k.b;
-    d.batch_step = q.batch.b;
-    if (q.batch.extent > 1)
-        d.batch = loop_in(s->n, NULL, "b", q.batch.extent);
+    d.column_batch[0] = d.outer.b;
+    d.column_batch[1] = q.batch.b;
     add_all(&d);
 }
 
@@ -429,24 +463,27 @@ void plain_build(Sched *s, int stage, const Tail *tail)
 bool turned_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return product_sides(s->p, stage, &q) && s->p->stages[stage].dtype.bits == 32 &&
+    NestSide outer;
+    return product_sides(s->p, stage, &q, &outer) && s->p->stages[stage].dtype.bits == 32 &&
            q.n.extent >= s->lanes && q.k.extent >= 8 && q.m.extent >= 8;
 }
 
 double turned_cost(const Sched *s, int stage)
 {
     NestProduct q;
+    NestSide outer;
     Words w;
-    product_sides(s->p, stage, &q);
+    product_sides(s->p, stage, &q, &outer);
     int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
     double k = (double)turns, bytes = 4 * k * (double)(q.m.extent + 2 * q.n.extent);
     double each = w.each > 1 ? WORD_COST : q.n.b == 1 ? COPY_COST : TURN_COST;
-    return (double)q.batch.extent * (k * tile_cost(s->m, q.m.extent, blocks) +
-                                     each * k * (double)blocks + SCHED_BYTE_COST * bytes);
+    return (double)(outer.extent * q.batch.extent) *
+           (k * tile_cost(s->m, q.m.extent, blocks) + each * k * (double)blocks +
+            SCHED_BYTE_COST * bytes);
 }
 
 /* columns[batch, o, k, lane] = b[batch, k, lanes * o + lane], or words of `count` such. */
-static void turn_some(const Packed *d, NestNode *batch, NestNode *in, const Piece *block,
+static void turn_some(const Packed *d, NestNode *const batch[2], NestNode *in, const Piece *block,
                       const Piece *turns, int count)
 {
     const NestProduct *q = d->q;
@@ -463,10 +500,8 @@ static void turn_some(const Packed *d, NestNode *batch, NestNode *in, const Piec
     nest_add_term(&column, lane->var, 1);
     linear_add(&from, &column, q->n.b);
     linear_add(&from, &turn, d->words.each * q->k.b);
-    if (batch) {
-        nest_add_term(&from, batch->var, q->batch.b);
-        nest_add_term(&to, batch->var, d->batch_step);
-    }
+    add_products(&from, batch, (const int64_t[]){d->outer.b, q->batch.b});
+    add_products(&to, batch, d->column_batch);
     Te *element[4];
     for (int i = 0; i < count; i++, from.c += q->k.b)
         element[i] = nest_load(n, q->b, nest_position(n, &from));
@@ -478,7 +513,7 @@ static void turn_some(const Packed *d, NestNode *batch, NestNode *in, const Piec
 static void add_starts(Packed *d)
 {
     Nest *n = d->s->n;
-    int64_t lanes = d->s->lanes, batches = d->q->batch.extent;
+    int64_t lanes = d->s->lanes, batches = d->outer.extent * d->q->batch.extent;
     d->start = scratch_of(n, "start", d->dtype, batches * d->blocks * lanes);
     NestNode *block = loop_in(n, NULL, "o", batches * d->blocks),
              *home = unrolled_in(n, block, "i", 1);
@@ -507,16 +542,16 @@ static void turn_columns(Packed *d)
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
     int64_t lanes = d->s->lanes, whole = q->k.extent / d->words.each;
-    d->batch_step = d->blocks * d->turns * lanes;
-    d->columns = scratch_of(n, "columns", words_dtype(&d->words, product_dtype(d->s->p, q->b)),
-                            q->batch.extent * d->batch_step);
-    NestNode *batch = q->batch.extent > 1 ? loop_in(n, NULL, "b", q->batch.extent) : NULL;
+    int64_t size = side_by_side(d, d->blocks * d->turns * lanes, d->column_batch);
+    d->columns =
+        scratch_of(n, "columns", words_dtype(&d->words, product_dtype(d->s->p, q->b)), size);
+    NestNode *batch[2], *home = each_product(d, batch);
     /* Columns that lie side by side come row by row: they are read as they lie. */
     bool by_rows = q->n.b == 1 && d->words.each == 1;
     const char *const name[2] = {"o", "k"};
     int64_t extent[2] = {q->n.extent, whole}, most[2] = {lanes, TURNED_AT_ONCE};
     Piece outer[2], inner[2];
-    int n_outer = pieces_of(n, batch, name[by_rows], extent[by_rows], most[by_rows], outer);
+    int n_outer = pieces_of(n, home, name[by_rows], extent[by_rows], most[by_rows], outer);
     for (int i = 0; i < n_outer; i++) {
         NestNode *in = outer[i].in;
         int n_inner = pieces_of(n, in, name[!by_rows], extent[!by_rows], most[!by_rows], inner);
@@ -534,13 +569,10 @@ static void turn_columns(Packed *d)
 void turned_build(Sched *s, int stage, const Tail *tail)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
     Packed d = product_in(s, &q, stage, tail);
     turn_columns(&d);
     d.vector_step = d.turns * s->lanes;
     d.turn_step = s->lanes;
     spread_rows(&d);
-    if (q.batch.extent > 1)
-        d.batch = loop_in(s->n, NULL, "b", q.batch.extent);
     add_all(&d);
 }

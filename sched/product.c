@@ -17,7 +17,7 @@ static bool join(NestSide *s, NestSide outer)
 
 /* `first` is the factor of the rows. */
 static bool sides_of(const TeStage *s, const TeSides *sides, const TeAffine *first,
-                     const TeAffine *second, NestProduct *out)
+                     const TeAffine *second, NestProduct *out, NestSide *outer)
 {
     NestSide *const side[] = {[TE_SIDE_EACH] = &out->batch,
                               [TE_SIDE_ROWS] = &out->m,
@@ -36,7 +36,7 @@ static bool sides_of(const TeStage *s, const TeSides *sides, const TeAffine *fir
             return false;
         /* What does not join the rows or columns is one product for each of its values. */
         if (!join(side[sides->of[i]], axis) &&
-            (reduced || out->batch.extent > 1 || !join(&out->batch, axis)))
+            (reduced || (!join(&out->batch, axis) && (!outer || !join(outer, axis)))))
             return false;
     }
     return true;
@@ -69,7 +69,7 @@ static bool is_float64(DType sum, DType a, DType b)
     return sum.code == DTYPE_CODE_FLOAT && sum.bits == 64 && dtype_eq(sum, a) && dtype_eq(sum, b);
 }
 
-bool product_sides(const TeProgram *p, int stage, NestProduct *q)
+bool product_sides(const TeProgram *p, int stage, NestProduct *q, NestSide *outer)
 {
     const TeStage *s = &p->stages[stage];
     TeContraction t;
@@ -84,14 +84,16 @@ bool product_sides(const TeProgram *p, int stage, NestProduct *q)
     *q = (NestProduct){
         one,          one, one, one, first->tensor, second->tensor, first->offset, second->offset,
         s->body->span};
-    return sides_of(s, &t.sides, first, second, q) && q->n.c == 1 &&
+    if (outer)
+        *outer = one;
+    return sides_of(s, &t.sides, first, second, q, outer) && q->n.c == 1 &&
            (q->m.extent == 1 || q->m.c >= q->n.extent);
 }
 
 bool product_fits(const Sched *s, int stage)
 {
     NestProduct q;
-    return product_sides(s->p, stage, &q) && dtype_is_float(s->p->stages[stage].dtype) &&
+    return product_sides(s->p, stage, &q, NULL) && dtype_is_float(s->p->stages[stage].dtype) &&
            is_large(&q) && is_plain(q.m.extent, q.m.a, q.k.extent, q.k.a) &&
            is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b);
 }
@@ -100,7 +102,7 @@ bool product_fits(const Sched *s, int stage)
 double product_cost(const Sched *s, int stage)
 {
     NestProduct q;
-    product_sides(s->p, stage, &q);
+    product_sides(s->p, stage, &q, NULL);
     double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
     double bytes = 4 * (m + n) * k;
     return (double)q.batch.extent *
@@ -111,6 +113,6 @@ void product_build(Sched *s, int stage, const Tail *t)
 {
     NestProduct q;
     (void)t;
-    product_sides(s->p, stage, &q);
+    product_sides(s->p, stage, &q, NULL);
     nest_append(s->n, NULL, nest_product(s->n, s->p->n_inputs + stage, &q));
 }

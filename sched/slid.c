@@ -62,7 +62,7 @@ static bool slid_of(const Sched *s, int stage, Slid *d)
     *d = (Slid){.stage = stage, .turns = 1};
     if (!is_float32(t->dtype) || t->rank < 2 || !te_contraction(s->p, stage, &c) || c.a.padded ||
         c.b.padded || !is_float32(product_dtype(s->p, c.a.tensor)) ||
-        !is_float32(product_dtype(s->p, c.b.tensor)) || product_sides(s->p, stage, &q))
+        !is_float32(product_dtype(s->p, c.b.tensor)) || product_sides(s->p, stage, &q, NULL))
         return false;
     bool turned = c.a.stride[t->rank - 1] != 0;
     const TeAffine *a = turned ? &c.b : &c.a, *b = turned ? &c.a : &c.b;

@@ -13,17 +13,20 @@ static bool takes_images(const Sched *s, int stage, int tail)
            (c.out_block == 1 || t->shape[4] == c.out_block);
 }
 
-/* Whether the tail's axes may be gone through as the product's rows and columns. */
+/* Whether the tail's axes may be gone through as the product's columns, rows and batches, which lie in this order. */
 static bool takes_matrix(const Sched *s, int stage, int tail)
 {
     NestProduct q;
-    const TeStage *t = &s->p->stages[tail];
-    if (!product_sides(s->p, stage, &q) || q.batch.extent > 1 ||
-        (q.m.extent > 1 && q.m.c != q.n.extent))
+    NestSide outer;
+    int64_t extent[TAIL_SIDES], step = 1;
+    int axis[TAIL_SIDES];
+    if (!product_sides(s->p, stage, &q, &outer))
         return false;
-    int columns = tail_columns(t, q.n.extent);
-    return columns >= 0 && tail_axis(s, tail, columns, t->rank - 1) >= 0 &&
-           (columns == 0 || tail_axis(s, tail, 0, columns - 1) >= 0);
+    const NestSide *const side[TAIL_SIDES] = {&q.n, &q.m, &q.batch, &outer};
+    for (int i = 0; i < TAIL_SIDES; step *= side[i++]->extent)
+        if ((extent[i] = side[i]->extent) > 1 && side[i]->c != step)
+            return false;
+    return tail_sides(s, tail, extent, axis);
 }
 
 static const Strategy strategies[] = {
@@ -158,13 +161,19 @@ int tail_axis(const Sched *s, int tail, int first, int last)
     return r.flat ? axis : -1;
 }
 
-int tail_columns(const TeStage *tail, int64_t columns)
+bool tail_sides(const Sched *s, int tail, const int64_t extent[TAIL_SIDES], int axis[TAIL_SIDES])
 {
-    int64_t size = 1;
-    for (int i = tail->rank - 1; i >= 0; i--) {
-        size *= tail->shape[i];
-        if (size == columns)
-            return i;
+    const TeStage *t = &s->p->stages[tail];
+    int last = t->rank - 1;
+    for (int i = 0; i < TAIL_SIDES; i++) {
+        int first = last + 1;
+        for (int64_t size = 1; size != extent[i]; size *= t->shape[first])
+            if (first-- == 0)
+                return false;
+        axis[i] = first > last ? -1 : tail_axis(s, tail, first, last);
+        if (first <= last && axis[i] < 0)
+            return false;
+        last = first - 1;
     }
-    return -1;
+    return true;
 }

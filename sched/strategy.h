@@ -34,11 +34,15 @@ bool strategy_is_idle(const TeStage *st);
 /* The axis by which axes [first, last] of the tail may be gone through as one, the others of them 0; -1: they may not. */
 int tail_axis(const Sched *s, int tail, int first, int last);
 
-/* The tail's axes from which on they are the columns of a product of so many; -1: there is none. */
-int tail_columns(const TeStage *tail, int64_t columns);
+/* The sides of a product's results, the innermost first. */
+#define TAIL_SIDES 4
 
-/* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. */
-bool product_sides(const TeProgram *p, int stage, NestProduct *q);
+/* For each side, so many elements, the tail's axis by which it may be gone through, -1 where it has one element; false: one may not. */
+bool tail_sides(const Sched *s, int tail, const int64_t extent[TAIL_SIDES], int axis[TAIL_SIDES]);
+
+/* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. There is such a product for each of `outer` batches, where
+ * the caller takes that (else NULL). */
+bool product_sides(const TeProgram *p, int stage, NestProduct *q, NestSide *outer);
 /* The types of its operands' elements. */
 DType product_dtype(const TeProgram *p, int id);
 

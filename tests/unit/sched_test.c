@@ -408,6 +408,44 @@ static void test_products(int turns, bool integers)
     }
 }
 
+/* out[b, h, i, j] = sum over k of x[b, i, h, k] * w[b, j, h, k], or of w that lies the other way round: batches in batches, which no one step
+ * goes through. Then what differs by rows and columns, or by a batch alone, is added. */
+static TeProgram *heads_of(TeBuilder *b, int64_t rows, int64_t n, int64_t k, int tail)
+{
+    bool turned = below(2);
+    int64_t xs[4] = {1 + below(3), rows, 1 + below(3), k};
+    int64_t ws[4] = {xs[0], turned ? k : n, xs[2], turned ? n : k};
+    int64_t ys[4] = {xs[0], xs[2], rows, n};
+    TeTensor x = te_add_input(b, types.data, 4, xs), w = te_add_input(b, types.weight, 4, ws);
+    Te *p = te_axis(b, 0), *h = te_axis(b, 1), *i = te_axis(b, 2), *j = te_axis(b, 3);
+    Te *r = te_axis(b, 4), *at[4] = {p, h, i, j};
+    Te *wi[4] = {p, turned ? r : j, h, turned ? j : r};
+    int64_t more[2] = {tail == 1 ? rows : ys[0], tail == 1 ? n : ys[1]};
+    TeTensor m = te_add_input(b, types.sum, 2, more);
+    te_add_input(b, types.sum, 2, more);
+    Te *both = product(b, te_load(b, x, (Te *[]){p, i, h, r}), te_load(b, w, wi));
+    TeTensor y = te_reduce(b, TE_SUM, types.sum, 4, ys, 1, &k, both);
+    if (!tail)
+        return te_finish(b, 1, &y, false);
+    Te *v = te_load(b, m, tail == 1 ? (Te *[]){i, j} : (Te *[]){p, h});
+    TeTensor out = te_map(b, types.sum, 4, ys, te_binary(b, TE_ADD, te_load(b, y, at), v));
+    return te_finish(b, 1, &out, false);
+}
+
+static void test_heads(int turns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        types = turn % 3 ? floats : some_integers();
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        int64_t k = 8 + below(20);
+        Machine m = machine_of();
+        check_program(heads_of(&b, 8 + below(20), 16 + below(40), k, (int)below(3)), &m, (double)k);
+        arena_reset(&arena, mark);
+    }
+}
+
 /* Enough rows that each of two threads has some of its own, whose last ones do not fill a register of a matrix. */
 static void test_rows_of_matrices(int turns)
 {
@@ -660,6 +698,7 @@ int main(void)
     test_bytes(60);
     test_matrices(4);
     test_rows_of_matrices(3);
+    test_heads(60);
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
