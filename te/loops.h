@@ -35,6 +35,10 @@ void te_loop_ramp(int64_t *out, int64_t start, int64_t step, int64_t n);
 void te_loop_gather(size_t size, void *out, const void *a, const int64_t *index, const uint8_t *ok,
                     const void *otherwise, int64_t n);
 
+/* out[at[i]] = out[at[i]] op a[i], one after the other: places may come again. The operator adds, multiplies or takes an extreme; false for
+ * elements that it does not know. */
+bool te_loop_scatter(TeOp op, DTypeId id, void *out, const int64_t *at, const void *a, int64_t n);
+
 /* Why the operator cannot run on these operands; NULL when it can. */
 const char *te_loop_fault(TeOp op, DTypeId id, const void *a, const void *b, int64_t n);
 

@@ -7,7 +7,7 @@
 
 enum {
     LANES = 16,
-    SCANS = 8, /* blocks side by side */
+    COLUMNS_MANY = 64, /* from here on rows are added to rows */
 };
 
 /* Into each clone, so that it is compiled for that processor. */
@@ -341,6 +341,10 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
 #undef MANY_AT
 }
 
+/* A sum of whole numbers is there when the next is due. Rows are often a power of two apart, where more of them than four drive each other
+ * out of the first cache. */
+#define SUMS_AT_ONCE(T) _Generic((T)0, float: 4, double: 4, default: 1)
+
 /* An element as a number that wraps around. */
 #define WRAPS(T)                         \
     __typeof__(_Generic((T)0,            \
@@ -366,8 +370,24 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
             }                                                                                  \
         }                                                                                      \
     }
-/* Blocks of rows of one element side by side: no sum waits for that of another block. */
-#define SCAN_BLOCKS(DT, T, W, OP, NAME)                                                     \
+/* A row after another, which are read and written as they lie. */
+#define SCAN_LONG(DT, T, W, OP, NAME)                                               \
+    INTO_CLONES void long_##NAME##_##DT(T *to, const T *a, int64_t rows, int64_t n) \
+    {                                                                               \
+        typedef WRAPS(T) Columns __attribute__((vector_size(64)));                  \
+        enum { SIDE = sizeof(Columns) / sizeof(T) };                                \
+        for (int64_t r = 0; r < rows; r++, to += n, a += n)                         \
+            for (int64_t j = 0; j < n; j += SIDE) {                                 \
+                int64_t at = j + SIDE <= n ? j : n - SIDE;                          \
+                Columns now, next;                                                  \
+                memcpy(&now, to + at - n, sizeof now);                              \
+                memcpy(&next, a + at, sizeof next);                                 \
+                now = now OP next;                                                  \
+                memcpy(to + at, &now, sizeof now);                                  \
+            }                                                                       \
+    }
+/* Blocks of rows of one element, some side by side: no sum waits for that of another block. */
+#define SCAN_BLOCKS(DT, T, W, OP, NAME, SCANS)                                              \
     INTO_CLONES void blocks_##NAME##_##DT(const TeScan *s, T *to, const T *a, int64_t rows) \
     {                                                                                       \
         int64_t b = 0, step = s->step;                                                      \
@@ -376,7 +396,7 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
             for (int k = 0; k < SCANS; k++)                                                 \
                 sum[k] = (W)to[k * step - 1];                                               \
             for (int64_t i = 0; i < rows; i++)                                              \
-                _Pragma("GCC unroll 8") for (int k = 0; k < SCANS; k++) to[k * step + i] =  \
+                _Pragma("GCC unroll 4") for (int k = 0; k < SCANS; k++) to[k * step + i] =  \
                     (T)(sum[k] = sum[k] OP(W) a[k * step + i]);                             \
         }                                                                                   \
         for (; b < s->blocks; b++, to += step, a += step) {                                 \
@@ -392,12 +412,15 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
     }                                                                                       \
     SCAN_COLUMNS(DT, T, W, OP, NAME, 16)                                                    \
     SCAN_COLUMNS(DT, T, W, OP, NAME, 4)                                                     \
+    SCAN_LONG(DT, T, W, OP, NAME)                                                           \
     INTO_CLONES void scan_##NAME##_##DT(const TeScan *s, T *to, const T *a, int64_t rows)   \
     {                                                                                       \
         if (s->n == 1)                                                                      \
             blocks_##NAME##_##DT(s, to, a, rows);                                           \
         for (int64_t b = 0; s->n > 1 && b < s->blocks; b++, to += s->step, a += s->step)    \
-            if (s->n >= 16)                                                                 \
+            if (s->n >= COLUMNS_MANY)                                                       \
+                long_##NAME##_##DT(to, a, rows, s->n);                                      \
+            else if (s->n >= 16)                                                            \
                 columns16_##NAME##_##DT(to, a, rows, s->n);                                 \
             else if (s->n >= 4)                                                             \
                 columns4_##NAME##_##DT(to, a, rows, s->n);                                  \
@@ -412,7 +435,7 @@ CLONES void te_loop_fold_many_at(TeReduce kind, DTypeId id, void *best, int64_t 
             for (int64_t j = 0; j < s->n; j++)                                     \
                 to[b * s->step + j] = s->exclusive ? neutral : a[b * s->step + j]; \
     }                                                                              \
-    SCAN_BLOCKS(DT, T, W, +, sums) SCAN_BLOCKS(DT, T, W, *, products)
+    SCAN_BLOCKS(DT, T, W, +, sums, SUMS_AT_ONCE(T)) SCAN_BLOCKS(DT, T, W, *, products, 4)
 FOLD_DTYPES(SCAN_ROWS)
 
 CLONES bool te_loop_scan(const TeScan *s, DTypeId id, void *out, const void *a, int64_t first,
@@ -437,5 +460,30 @@ CLONES bool te_loop_scan(const TeScan *s, DTypeId id, void *out, const void *a, 
         FOLD_DTYPES(SCAN)
     }
 #undef SCAN
+    return false;
+}
+
+bool te_loop_scatter(TeOp op, DTypeId id, void *out, const int64_t *at, const void *a, int64_t n)
+{
+#define SCATTER(DT, T, W, least, greatest)                \
+    case DT_##DT: {                                       \
+        T *to = out;                                      \
+        const T *v = a;                                   \
+        for (int64_t i = 0; i < n; i++) {                 \
+            const T x = to[at[i]], y = v[i];              \
+            to[at[i]] = op == TE_ADD   ? (T)((W)x + (W)y) \
+                        : op == TE_MUL ? (T)((W)x * (W)y) \
+                        : op == TE_MAX ? x > y ? x : y    \
+                        : x < y        ? x                \
+                                       : y;                      \
+        }                                                 \
+        return true;                                      \
+    }
+    if (id == DT_BOOL || (op != TE_ADD && op != TE_MUL && op != TE_MAX && op != TE_MIN))
+        return false;
+    switch ((int)id) {
+        FOLD_DTYPES(SCATTER)
+    }
+#undef SCATTER
     return false;
 }

@@ -111,16 +111,12 @@ static bool scatter_some(void *data, int64_t from, int64_t n, const int64_t *pla
         scatter_words(s, size, from, n, places);
         return true;
     }
-    float *to = (float *)(void *)s->out->data;
-    const float *with = (const float *)(const void *)s->updates->data + from;
-    /* The commonest: the gradient of what was gathered. */
-    bool sums =
-        !s->replaces && !s->halves && s->op == TE_ADD && dtype_id(s->out->dtype) == DT_FLOAT32;
+    const char *with = s->updates->data + (size_t)from * size;
+    if (!s->replaces && !s->halves &&
+        te_loop_scatter(s->op, dtype_id(s->out->dtype), s->out->data, places, with, n))
+        return true;
     for (int64_t i = 0; i < n; i++)
-        if (sums)
-            to[places[i]] += with[i];
-        else
-            scatter_put(s, places[i], from + i, 1);
+        scatter_put(s, places[i], from + i, 1);
     return true;
 }
 

@@ -357,7 +357,7 @@ static bool kernel_two(OpCall *c,
                        bool (*run)(OpCall *c, const Tensor *x, const Tensor *y, Tensor *out))
 {
     Tensor *x = kernel_arg(c, 0), *y = x ? kernel_arg(c, 1) : NULL;
-    Tensor *out = y ? kernel_out(c, 0) : NULL;
+    Tensor *out = y ? kernel_out_raw(c, 0) : NULL;
     if (out && !run(c, x, y, out)) {
         tensor_release(out);
         out = NULL;

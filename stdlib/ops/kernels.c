@@ -36,7 +36,7 @@ Tensor *kernel_changed(OpCall *c, Tensor *x)
     bool given = c->last && c->args[0].kind == VALUE_TENSOR && c->args[0].tensor == x;
     if (tensor_is_alone(x, given ? 2 : 1))
         return tensor_retain(x);
-    Tensor *out = kernel_out(c, 0);
+    Tensor *out = kernel_out_raw(c, 0);
     if (out && kernel_cast_all(c, out, x))
         return out;
     tensor_release(out);
@@ -45,7 +45,9 @@ Tensor *kernel_changed(OpCall *c, Tensor *x)
 
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to)
 {
-    Tensor *out = t ? tensor_new_raw(&c->cx->limits, to, t->rank, t->shape) : NULL;
+    if (!t || dtype_eq(t->dtype, to))
+        return t;
+    Tensor *out = tensor_new_raw(&c->cx->limits, to, t->rank, t->shape);
     if (out && !kernel_cast_all(c, out, t)) {
         tensor_release(out);
         out = NULL;
@@ -56,8 +58,7 @@ Tensor *kernel_cast(OpCall *c, Tensor *t, DType to)
 
 Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as)
 {
-    Tensor *t = kernel_arg(c, i);
-    return t && !dtype_eq(t->dtype, as) ? kernel_cast(c, t, as) : t;
+    return kernel_cast(c, kernel_arg(c, i), as);
 }
 
 double kernel_number(OpCall *c, uint32_t i, double otherwise)
@@ -100,10 +101,21 @@ bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors)
     return o != NULL;
 }
 
+static const Type *type_of_out(const OpCall *c, uint32_t i)
+{
+    return c->type->kind == TYPE_TUPLE ? c->type->parts[i] : c->type;
+}
+
 Tensor *kernel_out(OpCall *c, uint32_t i)
 {
-    const Type *t = c->type->kind == TYPE_TUPLE ? c->type->parts[i] : c->type;
+    const Type *t = type_of_out(c, i);
     return tensor_new(&c->cx->limits, t->dtype, (int32_t)t->n, t->dims);
+}
+
+Tensor *kernel_out_raw(OpCall *c, uint32_t i)
+{
+    const Type *t = type_of_out(c, i);
+    return tensor_new_raw(&c->cx->limits, t->dtype, (int32_t)t->n, t->dims);
 }
 
 int64_t kernel_span(const Tensor *t, int from, int to)

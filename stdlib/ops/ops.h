@@ -224,7 +224,7 @@ void ops_derive(TeBuilder *b, const char *op, TeTensor x, TeTensor grad);
 Tensor *kernel_arg(OpCall *c, uint32_t i);
 /* The same with its elements cast. */
 Tensor *kernel_arg_as(OpCall *c, uint32_t i, DType as);
-/* The tensor's elements in another type; takes it. NULL for NULL and when memory is refused. */
+/* The tensor's elements in another type, of its own type itself; takes it. NULL for NULL and when memory is refused. */
 Tensor *kernel_cast(OpCall *c, Tensor *t, DType to);
 /* The same to a tensor that is there. */
 bool kernel_cast_all(OpCall *c, Tensor *to, const Tensor *from);
@@ -241,6 +241,8 @@ bool kernel_set_tuple(OpCall *c, uint32_t n, Tensor *const *tensors);
 bool kernel_release(uint32_t n, Tensor *const *tensors);
 /* A new tensor of the type; field `i` of a tuple type. */
 Tensor *kernel_out(OpCall *c, uint32_t i);
+/* The same for those that write every element of it. */
+Tensor *kernel_out_raw(OpCall *c, uint32_t i);
 /* Product of extents from `from` up to `to`. */
 int64_t kernel_span(const Tensor *t, int from, int to);
 /* Element i of an integer tensor without gaps. */

@@ -19,7 +19,7 @@ bool order_begin(Order *o, OpCall *c, Tensor *x, bool ascend)
     o->dtype = d;
     o->ascend = ascend;
     o->bits = dtype_is_float(d) && d.bits < 32 ? 32 : d.bits < 8 ? 8 : d.bits;
-    o->wide = dtype_id(d) == to ? x : kernel_cast(c, x, dtype_of(to));
+    o->wide = kernel_cast(c, x, dtype_of(to));
     return o->wide != NULL;
 }
 

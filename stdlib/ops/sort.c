@@ -469,8 +469,8 @@ static bool sort_kernel(OpCall *c, bool values, bool indices)
         return false;
     Sort s = {.limits = &c->cx->limits,
               .x = x,
-              .values = values ? kernel_out(c, 0) : NULL,
-              .indices = indices ? kernel_out(c, values ? 1 : 0) : NULL,
+              .values = values ? kernel_out_raw(c, 0) : NULL,
+              .indices = indices ? kernel_out_raw(c, values ? 1 : 0) : NULL,
               .axis = ops_axis(c->attrs, "axis", x->rank)};
     bool good = (!values || s.values) && (!indices || s.indices);
     if (good) {
@@ -589,7 +589,7 @@ static bool scan_run(const Scan *s)
 
 static bool scan_kernel(OpCall *c, bool product)
 {
-    Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
+    Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out_raw(c, 0) : NULL;
     Tensor *same = out ? kernel_cast(c, tensor_retain(x), out->dtype) : NULL;
     bool flat = attrs_find(c->attrs, "axis")->kind == ATTR_NONE, good = same != NULL;
     if (good) {

@@ -214,7 +214,7 @@ static RelResult rel_reinterpret(Rel *r)
 
 static bool kernel_reinterpret(OpCall *c)
 {
-    Tensor *from = kernel_arg(c, 0), *to = from ? kernel_out(c, 0) : NULL;
+    Tensor *from = kernel_arg(c, 0), *to = from ? kernel_out_raw(c, 0) : NULL;
     if (to)
         memcpy(to->data, from->data, (size_t)to->size * dtype_size(to->dtype));
     tensor_release(from);

@@ -392,7 +392,7 @@ def unique(g, name):
 
 # Blocks that are scanned side by side: rows of one element, of fewer than a vector has, of as many and some more.
 BLOCKS = [((19, 8), 1), ((11, 3), 1), ((17, 1), 1), ((3, 6, 2), 1), ((3, 6, 7), 1), ((3, 6, 4), 1), ((3, 6, 18), 1), ((2, 5, 37), 1), ((3, 0, 9), 1),
-          ((8, 70), -1)]
+          ((8, 70), -1), ((2, 5, 67), 1), ((9, 131), 0)]
 
 
 @entry("cumsum cumprod", ALL, ulp=(24, 12, 12))
