@@ -99,7 +99,10 @@ static Ssa exp_by_table(const Lanes *l, Ssa x)
                                          1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef t = LLVMTypeOf(x);
-    x = clamped(l, x, -104.0, 89.0);
+    x = when(l, LLVMRealOGT, x, 89, number(l, 89), x);
+    /* What is far below 0, as the mask of a softmax is, is left out: processors stop at what is not exactly nothing. */
+    Ssa any = LLVMBuildFCmp(b, LLVMRealUGE, x, number(l, -104), "");
+    any = LLVMBuildBitCast(b, any, l->g->i16, "");
     /* At 1.5 * 2^19 the last bits are sixteenths. */
     Ssa at = fused(l, x, number(l, 1.44269504088896341), number(l, 786432));
     Ssa m = LLVMBuildFSub(b, at, number(l, 786432), "");
@@ -109,18 +112,18 @@ static Ssa exp_by_table(const Lanes *l, Ssa x)
     p = fused(l, LLVMBuildFMul(b, r, r, ""), p, r);
     Ssa power = chosen(l, as_int(l, at), sixteenths);
     p = fused(l, power, p, power);
-    Ssa args[5] = {p, m, LLVMConstNull(t), gen_int(l->g->i16, -1), gen_int(l->g->i32, 4)};
+    Ssa args[5] = {p, m, LLVMConstNull(t), any, gen_int(l->g->i32, 4)};
     return gen_intrinsic(l->g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, args, 5);
 }
 
-/* e^x = 2^n e^r; 2^n in two factors, so that subnormal results are rounded once. */
+/* e^x = 2^n e^r; 2^n in two factors, so that subnormal results are rounded once. From 2^-253 on a factor is 0, at which no processor stops. */
 static Ssa math_exp(const Lanes *l, Ssa x)
 {
     static const double c[] = {0.49999994, 0.166665211, 0.041668389, 0.00836871658, 0.00138145988};
     LLVMBuilderRef b = l->g->b;
     if (has_tables(l))
         return exp_by_table(l, x);
-    x = clamped(l, x, -104.0, 89.0);
+    x = clamped(l, x, -176.0, 89.0);
     Ssa scaled = LLVMBuildFMul(b, x, number(l, 1.44269504088896341), "");
     Ssa n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(x), &scaled, 1);
     Ssa r = fused(l, n, number(l, -0.693359375), x);
@@ -476,9 +479,16 @@ static Ssa wide_circular(const Lanes *l, int op, Ssa x)
     return unless_far(l, f32, far, v, op == TE_SIN ? "sin" : op == TE_COS ? "cos" : "tan", &x, 1);
 }
 
-/* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
-/* Angles up to which half turns are taken off in floats. */
+/* Angles up to which turns are taken off in floats. */
 #define TURNS_MOST 1e5
+
+static Ssa unless_turned_far(const Lanes *l, int op, Ssa x, Ssa near)
+{
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", LLVMTypeOf(x), &x, 1);
+    Ssa far = LLVMBuildFCmp(l->g->b, LLVMRealUGT, size, number(l, TURNS_MOST), "");
+    Far f = far_begin(l, far, near);
+    return far_end(l, &f, wide_circular(l, op, x));
+}
 
 /* sin and cos: x = n pi + r, with n a half more than a whole number for cos; sin r with the sign of n's last bit. Half a turn is three
  * floats: n times the first leaves a float exactly, as it is added before it is rounded. At most 1.9 units in the last place. */
@@ -507,15 +517,47 @@ static Ssa math_wave(const Lanes *l, int op, Ssa x)
     v = as_float(l, LLVMBuildXor(b, as_int(l, v), sign, ""));
     if (op == TE_SIN) /* a zero keeps its sign */
         v = when(l, LLVMRealOEQ, x, 0, x, v);
-    Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &x, 1);
-    Far f = far_begin(l, LLVMBuildFCmp(b, LLVMRealUGT, size, number(l, TURNS_MOST), ""), v);
-    return far_end(l, &f, wide_circular(l, op, x));
+    return unless_turned_far(l, op, x, v);
+}
+
+/* tan: x = n pi / 2 + r + rest, where `rest` is what r was rounded by, near 0 only what the third float of a quarter turn adds: there the
+ * rounding is less than that of the result. tan (r + rest) is a sum, too, so that its inverse, for odd n, is rounded once. At most 1.6
+ * units in the last place. */
+static Ssa math_tangent(const Lanes *l, Ssa x)
+{
+    static const double turn[] = {-1.5707963705062866, 4.371138828673793e-08,
+                                  1.7151245100058819e-15};
+    static const double c[] = {0.333331565711,  0.133388069213,   0.0534106462823,
+                               0.0244324401794, 0.00311616554158, 0.00938765807926};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    Ssa n = LLVMBuildFMul(b, x, number(l, 0.63661977236758134), "");
+    n = gen_intrinsic(l->g, "llvm.rint", t, &n, 1);
+    Ssa first = fused(l, n, number(l, turn[0]), x), r = fused(l, n, number(l, turn[1]), first);
+    Ssa rest = fused(l, n, number(l, turn[1]), LLVMBuildFSub(b, first, r, ""));
+    Ssa size = gen_intrinsic(l->g, "llvm.fabs", t, &r, 1);
+    rest = when(l, LLVMRealOGT, size, 0.00390625, rest, number(l, 0));
+    rest = fused(l, n, number(l, turn[2]), rest);
+    Ssa square = LLVMBuildFMul(b, r, r, "");
+    Ssa more = LLVMBuildFMul(b, polynomial(l, square, c, COUNT(c)), square, "");
+    more = fused(l, more, r, fused(l, rest, square, rest));
+    Ssa v = LLVMBuildFAdd(b, r, more, "");
+    more = LLVMBuildFSub(b, more, LLVMBuildFSub(b, v, r, ""), "");
+    Ssa inverse = LLVMBuildFDiv(b, number(l, -1), v, "");
+    Ssa off = fused(l, inverse, more, fused(l, inverse, v, number(l, 1)));
+    inverse = fused(l, inverse, off, inverse);
+    /* 1.5 * 2^23 puts a whole number at the end of the float. */
+    Ssa odd = as_int(l, LLVMBuildFAdd(b, n, number(l, 12582912), ""));
+    odd = LLVMBuildTrunc(b, odd, lanes_type(l, l->g->i1), "");
+    v = when(l, LLVMRealOEQ, x, 0, x, LLVMBuildSelect(b, odd, inverse, v, ""));
+    return unless_turned_far(l, TE_TAN, x, v);
 }
 
 static Ssa math_circular(const Lanes *l, int op, Ssa x)
 {
-    bool exact_steps = gen_has(l->g, "fma") && !l->g->device;
-    return exact_steps && op != TE_TAN ? math_wave(l, op, x) : wide_circular(l, op, x);
+    if (!gen_has(l->g, "fma") || l->g->device)
+        return wide_circular(l, op, x);
+    return op == TE_TAN ? math_tangent(l, x) : math_wave(l, op, x);
 }
 
 /* The angle of a number up to 1, and of greater ones what that of their inverse leaves of 90 degrees. */
@@ -538,6 +580,7 @@ static Ssa math_atan(const Lanes *l, Ssa x)
     return with_sign(l, LLVMBuildSelect(b, far, rest, v, ""), x);
 }
 
+/* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
 static Ssa wide_log2(const Lanes *l, Ssa w)
 {
     static const double c[] = {2.8853900817779268,  0.96179669392597561, 0.57707801635558531,

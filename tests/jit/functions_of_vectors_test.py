@@ -14,7 +14,7 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2, 3, -3, 8, 1000, 1e
 # Units in the last place; exact values by double precision.
 FUNCTIONS = {
     "exp": (np.exp, 1.1), "log": (np.log, 1.1), "tanh": (np.tanh, 2), "sin": (np.sin, 1.9), "cos": (np.cos, 1.9),
-    "tan": (np.tan, 1.1), "log2": (np.log2, 0.51), "log10": (np.log10, 0.51), "sqrt": (np.sqrt, 0.5),
+    "tan": (np.tan, 1.6), "log2": (np.log2, 0.51), "log10": (np.log10, 0.51), "sqrt": (np.sqrt, 0.5),
     "sinh": (np.sinh, 0.51), "cosh": (np.cosh, 0.51), "asin": (np.arcsin, 1.5), "acos": (np.arccos, 1.5), "atan": (np.arctan, 1.6),
     "erf": (np.vectorize(math.erf), 2), "asinh": (np.arcsinh, 0.51), "acosh": (np.arccosh, 0.51), "atanh": (np.arctanh, 0.51),
 }
