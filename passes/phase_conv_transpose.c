@@ -10,8 +10,8 @@
  * another; as channels of one they would all be as large as the largest, with zeros.
  *
  * Otherwise the steps are filled with zeros, with which most products are made. Shi et al., "Is the deconvolution layer the same as a
- * convolutional layer?", 2016. One that steps by one has one phase; that is worth while where there are channels enough for the strategies
- * of plain ones. Images of one, two and three axes are the same to all of this. */
+ * convolutional layer?", 2016. One that steps by one has one phase, with the same holes in its kernel; that is worth while where there are
+ * channels enough for the strategies of plain ones. Images of one, two and three axes are the same to all of this. */
 #include "passes/pass.h"
 #include "passes/types.h"
 
@@ -47,6 +47,7 @@ typedef struct Phases {
     int64_t count; /* of phases */
     int64_t image[AXES_MOST];
     int64_t step[AXES_MOST], kernel[AXES_MOST], before[AXES_MOST];
+    int64_t dilation[AXES_MOST]; /* of a single phase; else 1 */
     int64_t taps[AXES_MOST]; /* of the kernel that a phase sees */
     int64_t places[AXES_MOST]; /* steps that the result has, with those that are cut off */
     int64_t result[AXES_MOST];
@@ -109,7 +110,7 @@ static bool fit_single(Phases *p)
     bool fits = true;
     for (int i = 0; i < p->axes; i++) {
         int64_t *after = &p->around[p->axes + i];
-        p->around[i] = p->taps[i] - 1 - p->before[i];
+        p->around[i] = p->dilation[i] * (p->taps[i] - 1) - p->before[i];
         *after = p->result[i] - p->image[i] + p->before[i];
         fits &= p->around[i] >= 0 && *after >= 0;
         p->places[i] = p->result[i];
@@ -123,7 +124,7 @@ static bool find_phases(const Call *call, Phases *p)
     const Attrs *a = call->attrs;
     const Type *x = expr_tensor_type(call->args.at[0]), *w = expr_tensor_type(call->args.at[1]);
     const Type *out = expr_tensor_type(&call->base);
-    int64_t after[AXES_MOST], dilation[AXES_MOST];
+    int64_t after[AXES_MOST];
     Str layout = attrs_string(a, "data_layout"), kernel = attrs_string(a, "kernel_layout");
     int axes = p->axes = (int)(p->row - rows) + 1;
     uint32_t rank = 2 + (uint32_t)axes;
@@ -138,28 +139,28 @@ static bool find_phases(const Call *call, Phases *p)
         !dtype_eq(x->dtype, out->dtype))
         return false;
     ops_ints(a, "strides", axes, p->step);
-    ops_ints(a, "dilation", axes, dilation);
+    ops_ints(a, "dilation", axes, p->dilation);
     ops_padding(a, "padding", axes, p->before, after);
     p->n = x->dims[0];
     p->in = x->dims[1];
     p->out = out->dims[1];
     p->count = 1;
-    bool fits = true;
+    bool fits = true, dilated = false;
     for (int i = 0; i < axes; i++) {
         p->image[i] = x->dims[2 + i];
         p->kernel[i] = w->dims[2 + i];
         p->result[i] = out->dims[2 + i];
         p->taps[i] = (p->kernel[i] + p->step[i] - 1) / p->step[i];
-        p->places[i] = p->image[i] + p->taps[i] - 1;
-        fits &= dilation[i] == 1 && p->before[i] >= 0 &&
-                p->before[i] + p->result[i] <= p->places[i] * p->step[i];
+        p->places[i] = p->image[i] + p->dilation[i] * (p->taps[i] - 1);
+        fits &= p->before[i] >= 0 && p->before[i] + p->result[i] <= p->places[i] * p->step[i];
+        dilated |= p->dilation[i] != 1;
         p->around[i] = p->around[axes + i] = p->taps[i] - 1;
         p->count *= p->step[i];
     }
     if (p->count == 1)
         return fits && p->in >= CHANNELS_LEAST && p->out >= CHANNELS_LEAST && fit_single(p);
-    p->alone = fits && are_alone(p, expr_as_constant(call->args.at[1]) != NULL);
-    return fits;
+    p->alone = fits && !dilated && are_alone(p, expr_as_constant(call->args.at[1]) != NULL);
+    return fits && !dilated;
 }
 
 static Expr *reversed(const OpsMake *m, Expr *x, int64_t axis)
@@ -181,10 +182,11 @@ static Expr *plain(const OpsMake *m, const Phases *p, Expr *x, Expr *w, const in
                    int64_t channels, const int64_t *taps)
 {
     uint32_t axes = (uint32_t)p->axes;
-    Attr attrs[3] = {ops_attr_ints(m, "padding", 2 * axes, around),
+    Attr attrs[4] = {ops_attr_ints(m, "padding", 2 * axes, around),
                      ops_attr_int("channels", channels),
-                     ops_attr_ints(m, "kernel_size", axes, taps)};
-    return ops_call(m, p->row->plain, 2, (Expr *[]){x, w}, 3, attrs);
+                     ops_attr_ints(m, "kernel_size", axes, taps),
+                     ops_attr_ints(m, "dilation", axes, p->dilation)};
+    return ops_call(m, p->row->plain, 2, (Expr *[]){x, w}, 4, attrs);
 }
 
 static Expr *phased_weight(const OpsMake *m, const Phases *p, Expr *w, DType dtype)
