@@ -12,6 +12,7 @@ typedef struct Packed {
     int stage;
     DType dtype; /* of the sums */
     Words words;
+    int64_t lanes; /* of a vector of sums */
     int64_t turns; /* of the sum */
     int64_t blocks; /* vectors of columns */
     int64_t height, vectors; /* of a tile */
@@ -27,6 +28,17 @@ typedef struct Packed {
     Piece part; /* of the rows, within which all columns are gone through */
     int64_t column_batch[2];
 } Packed;
+
+/* Bytes of a sum, and of words or elements. */
+static int64_t size_of(const Sched *s, int stage)
+{
+    return (int64_t)dtype_size(s->p->stages[stage].dtype);
+}
+
+static int64_t lanes_of(const Sched *s, int stage)
+{
+    return (int64_t)s->m->vector_bytes / size_of(s, stage);
+}
 
 /* The loops over products, the outer batches' first, NULL where there is one; the innermost of them. */
 static NestNode *each_product(const Packed *d, NestNode *loop[2])
@@ -59,7 +71,7 @@ static int64_t side_by_side(const Packed *d, int64_t size, int64_t step[2])
 static Te *column_element(const Packed *d, TeBuilder *b, TeTensor w, int i)
 {
     const NestProduct *q = d->q;
-    int64_t step[3] = {d->s->lanes * q->n.b, d->words.each * q->k.b, q->n.b};
+    int64_t step[3] = {d->lanes * q->n.b, d->words.each * q->k.b, q->n.b};
     Te *flat = te_int(b, q->b_from + i * q->k.b);
     for (int a = 0; a < 3; a++)
         flat = te_binary(b, TE_ADD, flat, te_binary(b, TE_MUL, te_axis(b, a), te_int(b, step[a])));
@@ -78,7 +90,7 @@ static bool pack_columns(Packed *d)
     const TeTensor *in = &s->p->inputs[d->q->b];
     TeBuilder b;
     te_begin(&b, s->cx, s->arena);
-    int64_t shape[3] = {d->blocks, d->turns, s->lanes}, size;
+    int64_t shape[3] = {d->blocks, d->turns, d->lanes}, size;
     shape_size(in->rank, in->shape, &size);
     TeTensor w = te_add_input(&b, in->dtype, 1, &size); /* as it lies */
     Te *element[4];
@@ -89,7 +101,7 @@ static bool pack_columns(Packed *d)
     d->columns = sched_constant(s, "columns", te_finish(&b, 1, &out, false), &s->known[d->q->b]);
     if (!d->words.flips || d->columns < 0)
         return d->columns >= 0;
-    int64_t lanes[2] = {d->blocks, s->lanes};
+    int64_t lanes[2] = {d->blocks, d->lanes};
     Te *at[3] = {te_axis(&b, 0), te_axis(&b, 2), te_axis(&b, 1)};
     out = te_reduce(&b, TE_SUM, d->dtype, 2, lanes, 1, &d->turns,
                     words_start(&b, &d->words, te_load(&b, out, at)));
@@ -140,9 +152,9 @@ static void lay_out_rows(Packed *d, int64_t pitch)
         copy_rows(d, &(Piece){.from = {.c = whole}, .size = 1});
 }
 
-/* Rows so many elements apart, or a multiple, have the same few sets of the first cache. Nearer ones had better not be copied: what one
+/* Rows so many bytes apart, or a multiple, have the same few sets of the first cache. Nearer ones had better not be copied: what one
  * thread copies the others have to fetch. */
-#define PITCH_CROWDED 512
+#define PITCH_CROWDED 2048
 
 /* The first operand; a copy with rows further apart where its own would drive each other out of the cache, or of rows side by side where
  * the elements of one lie so far apart that each has a line and a page of its own. */
@@ -159,8 +171,9 @@ static void spread_rows(Packed *d)
         lay_out_rows(d, spread_pitch(d->turns));
         return;
     }
-    bool apart = q->k.a == 1 ? q->m.a % PITCH_CROWDED == 0
-                             : q->k.extent * q->k.a * 4 > d->s->m->second_cache;
+    int64_t size = size_of(d->s, d->stage);
+    bool apart = q->k.a == 1 ? q->m.a * size % PITCH_CROWDED == 0
+                             : q->k.extent * q->k.a * size > d->s->m->second_cache;
     if (d->plain || q->batch.extent > 1 || d->outer.extent > 1 || !apart || q->m.extent < 8 ||
         d->blocks < 8)
         return;
@@ -212,7 +225,7 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
                         int64_t columns)
 {
     Nest *n = d->s->n;
-    int64_t lanes = d->s->lanes;
+    int64_t lanes = d->lanes;
     Piece rows[2];
     int count = pieces_of(n, in, "i", d->part.size, d->height, rows);
     for (int i = 0; i < count; i++) {
@@ -250,7 +263,7 @@ bool packed_fits(const Sched *s, int stage)
 {
     NestProduct q;
     return product_sides(s->p, stage, &q, NULL) && sched_is_known(s, q.b) && q.batch.extent == 1 &&
-           s->p->stages[stage].dtype.bits == 32 && q.n.extent >= s->lanes / 2 && q.k.extent >= 4 &&
+           q.n.extent >= lanes_of(s, stage) / 2 && q.k.extent >= 4 &&
            q.m.extent * q.n.extent * q.k.extent >= 512;
 }
 
@@ -267,8 +280,9 @@ double packed_cost(const Sched *s, int stage)
     NestProduct q;
     Words w;
     product_sides(s->p, stage, &q, NULL);
-    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
-    double bytes = 4 * (double)((q.m.extent + q.n.extent) * turns);
+    int64_t lanes = lanes_of(s, stage), blocks = (q.n.extent + lanes - 1) / lanes;
+    int64_t turns = turns_of(s, stage, &q, &w), size = size_of(s, stage);
+    double bytes = (double)(size * (q.m.extent + q.n.extent) * turns);
     return (double)turns * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * bytes;
 }
 
@@ -276,7 +290,7 @@ double packed_cost(const Sched *s, int stage)
  * what lies behind it is not to be read. */
 static void add_part(const Packed *d)
 {
-    int64_t lanes = d->s->lanes, columns = d->q->n.extent;
+    int64_t lanes = d->lanes, columns = d->q->n.extent;
     int64_t whole = columns / lanes / d->vectors, from = whole * d->vectors;
     if (whole > 0) {
         NestNode *group = loop_in(d->s->n, d->part.in, "o", whole);
@@ -304,7 +318,7 @@ static int64_t rows_of_a_thread(const Packed *d)
 {
     const Machine *m = d->s->m;
     int64_t rows = d->q->m.extent, each = rows / m->threads;
-    int64_t bytes = d->blocks * d->turns * d->s->lanes * 4;
+    int64_t bytes = d->blocks * d->turns * d->lanes * size_of(d->s, d->stage);
     bool few =
         d->s->n->buffers.at[d->columns].place == NEST_CONSTANT && bytes <= m->second_cache / 8;
     return few && rows % m->threads == 0 && each >= TILES_LEAST * d->height ? each : rows;
@@ -315,7 +329,8 @@ static int64_t rows_of_a_thread(const Packed *d)
 static int64_t rows_at_once(const Packed *d)
 {
     const Machine *m = d->s->m;
-    int64_t rows = d->q->m.extent, bytes = rows * d->turns * 4, half = m->second_cache / 2;
+    int64_t rows = d->q->m.extent, size = size_of(d->s, d->stage);
+    int64_t bytes = rows * d->turns * size, half = m->second_cache / 2;
     if (bytes <= half + half / 2)
         return rows_of_a_thread(d);
     int64_t parts = (bytes + half - 1) / half, threads = m->threads;
@@ -343,8 +358,9 @@ static Packed product_in(Sched *s, NestProduct *q, int stage, const Tail *tail)
     Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
     product_sides(s->p, stage, q, &d.outer);
     d.turns = turns_of(s, stage, q, &d.words);
-    d.blocks = (q->n.extent + s->lanes - 1) / s->lanes;
-    bool far = d.blocks * d.turns * s->lanes * 4 > s->m->second_cache;
+    d.lanes = lanes_of(s, stage);
+    d.blocks = (q->n.extent + d.lanes - 1) / d.lanes;
+    bool far = d.blocks * d.turns * d.lanes * size_of(s, stage) > s->m->second_cache;
     (far ? tile_size_far : tile_size)(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
     return d;
 }
@@ -355,8 +371,8 @@ void packed_build(Sched *s, int stage, const Tail *tail)
     Packed d = product_in(s, &q, stage, tail);
     if (!pack_columns(&d))
         return;
-    d.vector_step = d.turns * s->lanes;
-    d.turn_step = s->lanes;
+    d.vector_step = d.turns * d.lanes;
+    d.turn_step = d.lanes;
     spread_rows(&d);
     add_all(&d);
 }
@@ -396,8 +412,8 @@ void matrices_build(Sched *s, int stage, const Tail *tail)
     if (!pack_columns(&d))
         return;
     int64_t pitch = spread_pitch(d.turns);
-    d.vector_step = d.turns * s->lanes;
-    d.turn_step = s->lanes;
+    d.vector_step = d.turns * d.lanes;
+    d.turn_step = d.lanes;
     /* The last rows of a part need not fill a register. */
     d.row_room = (NEST_MATRIX_SIDE - 1) * pitch;
     lay_out_rows(&d, pitch);
@@ -412,8 +428,8 @@ bool plain_fits(const Sched *s, int stage)
     NestSide outer;
     Words w;
     return product_sides(s->p, stage, &q, &outer) && turns_of(s, stage, &q, &w) == q.k.extent &&
-           w.each == 1 && q.n.b == 1 && s->p->stages[stage].dtype.bits == 32 &&
-           q.n.extent >= s->lanes && q.k.extent >= 4 && q.m.extent >= 2;
+           w.each == 1 && q.n.b == 1 && q.n.extent >= lanes_of(s, stage) && q.k.extent >= 4 &&
+           q.m.extent >= 2;
 }
 
 /* Bytes of a tile's columns, beyond which they are fetched anew for each of its rows. */
@@ -424,17 +440,17 @@ double plain_cost(const Sched *s, int stage)
     NestProduct q;
     NestSide outer;
     product_sides(s->p, stage, &q, &outer);
-    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, height, vectors;
+    int64_t lanes = lanes_of(s, stage), blocks = (q.n.extent + lanes - 1) / lanes, height, vectors;
     tile_size(s->m, q.m.extent, blocks, &height, &vectors);
     double k = (double)q.k.extent, tiles = (double)((q.m.extent + height - 1) / height);
-    double bytes = k * (double)(vectors * s->lanes) * 4;
+    double size = (double)size_of(s, stage), bytes = k * (double)(vectors * lanes) * size;
     /* Rows that lie a power of two apart share few sets of the cache. */
-    bool crowded = q.k.b * 4 % 1024 == 0 && k > 32;
+    bool crowded = q.k.b * size_of(s, stage) % 1024 == 0 && k > 32;
     double fetched = (bytes > COLUMNS_FEW ? 0.02 : 0) + (crowded ? 0.1 : 0);
-    double all = 4 * k * (double)(q.m.extent + q.n.extent);
+    double all = size * k * (double)(q.m.extent + q.n.extent);
     return (double)(outer.extent * q.batch.extent) *
            (k * tile_cost(s->m, q.m.extent, blocks) + SCHED_BYTE_COST * all +
-            fetched * 4 * k * tiles * (double)q.n.extent);
+            fetched * size * k * tiles * (double)q.n.extent);
 }
 
 void plain_build(Sched *s, int stage, const Tail *tail)
@@ -445,7 +461,7 @@ void plain_build(Sched *s, int stage, const Tail *tail)
     spread_rows(&d);
     d.columns = q.b;
     d.column_from = q.b_from;
-    d.vector_step = s->lanes;
+    d.vector_step = d.lanes;
     d.turn_step = q.k.b;
     d.column_batch[0] = d.outer.b;
     d.column_batch[1] = q.batch.b;
@@ -464,8 +480,8 @@ bool turned_fits(const Sched *s, int stage)
 {
     NestProduct q;
     NestSide outer;
-    return product_sides(s->p, stage, &q, &outer) && s->p->stages[stage].dtype.bits == 32 &&
-           q.n.extent >= s->lanes && q.k.extent >= 8 && q.m.extent >= 8;
+    return product_sides(s->p, stage, &q, &outer) && q.n.extent >= lanes_of(s, stage) &&
+           q.k.extent >= 8 && q.m.extent >= 8;
 }
 
 double turned_cost(const Sched *s, int stage)
@@ -474,8 +490,10 @@ double turned_cost(const Sched *s, int stage)
     NestSide outer;
     Words w;
     product_sides(s->p, stage, &q, &outer);
-    int64_t blocks = (q.n.extent + s->lanes - 1) / s->lanes, turns = turns_of(s, stage, &q, &w);
-    double k = (double)turns, bytes = 4 * k * (double)(q.m.extent + 2 * q.n.extent);
+    int64_t lanes = lanes_of(s, stage), blocks = (q.n.extent + lanes - 1) / lanes;
+    int64_t turns = turns_of(s, stage, &q, &w);
+    double k = (double)turns, size = (double)size_of(s, stage),
+           bytes = size * k * (double)(q.m.extent + 2 * q.n.extent);
     double each = w.each > 1 ? WORD_COST : q.n.b == 1 ? COPY_COST : TURN_COST;
     return (double)(outer.extent * q.batch.extent) *
            (k * tile_cost(s->m, q.m.extent, blocks) + each * k * (double)blocks +
@@ -488,7 +506,7 @@ static void turn_some(const Packed *d, NestNode *const batch[2], NestNode *in, c
 {
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
-    int64_t lanes = d->s->lanes;
+    int64_t lanes = d->lanes;
     NestNode *k = unrolled_in(n, in, "k", turns->size);
     NestNode *lane = vector_in(n, k, block->size, (int)lanes);
     NestLinear column = block->from, turn = turns->from, from = {.c = q->b_from};
@@ -513,7 +531,7 @@ static void turn_some(const Packed *d, NestNode *const batch[2], NestNode *in, c
 static void add_starts(Packed *d)
 {
     Nest *n = d->s->n;
-    int64_t lanes = d->s->lanes, batches = d->outer.extent * d->q->batch.extent;
+    int64_t lanes = d->lanes, batches = d->outer.extent * d->q->batch.extent;
     d->start = scratch_of(n, "start", d->dtype, batches * d->blocks * lanes);
     NestNode *block = loop_in(n, NULL, "o", batches * d->blocks),
              *home = unrolled_in(n, block, "i", 1);
@@ -541,7 +559,7 @@ static void turn_columns(Packed *d)
 {
     const NestProduct *q = d->q;
     Nest *n = d->s->n;
-    int64_t lanes = d->s->lanes, whole = q->k.extent / d->words.each;
+    int64_t lanes = d->lanes, whole = q->k.extent / d->words.each;
     int64_t size = side_by_side(d, d->blocks * d->turns * lanes, d->column_batch);
     d->columns =
         scratch_of(n, "columns", words_dtype(&d->words, product_dtype(d->s->p, q->b)), size);
@@ -571,8 +589,8 @@ void turned_build(Sched *s, int stage, const Tail *tail)
     NestProduct q;
     Packed d = product_in(s, &q, stage, tail);
     turn_columns(&d);
-    d.vector_step = d.turns * s->lanes;
-    d.turn_step = s->lanes;
+    d.vector_step = d.turns * d.lanes;
+    d.turn_step = d.lanes;
     spread_rows(&d);
     add_all(&d);
 }

@@ -104,9 +104,10 @@ double product_cost(const Sched *s, int stage)
     NestProduct q;
     product_sides(s->p, stage, &q, NULL);
     double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
-    double bytes = 4 * (m + n) * k;
+    int64_t size = (int64_t)dtype_size(s->p->stages[stage].dtype);
+    double bytes = (double)size * (m + n) * k, lanes = (double)((int64_t)s->m->vector_bytes / size);
     return (double)q.batch.extent *
-           (1.25 * m * n * k / s->lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
+           (1.25 * m * n * k / lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
 }
 
 void product_build(Sched *s, int stage, const Tail *t)
