@@ -578,38 +578,36 @@ static int64_t windows(OnnxNode *n, const OnnxWindow *w, int i, bool ceil, bool 
     return last + !beyond;
 }
 
-/* For each place of each window, where the element stands in its image: (extents of the result…, places of the window). */
-static const char *window_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
+/* For each place of a box of these extents, where the element stands in its image that is so many steps of each axis from a first one. */
+static const char *places_of(OnnxNode *n, const OnnxInts *box, const OnnxInts *steps,
+                             const OnnxInts *before, const char *name)
 {
     bool columns = onnx_attr_int(n, "storage_order", 0) != 0;
-    int64_t shape[TENSOR_RANK_MOST] = {0}, places = 1, all = 1;
-    for (int i = 0; i < w->n; i++) {
-        shape[i] = out->at[i];
-        all *= out->at[i] > 0 && all < INT32_MAX ? out->at[i] : 1;
-        places *= w->kernel.at[i] > 0 && places < INT32_MAX ? w->kernel.at[i] : 1;
+    int64_t shape[TENSOR_RANK_MOST] = {0}, size = 1;
+    for (int i = 0; i < box->n; i++) {
+        shape[i] = box->at[i];
+        size *= box->at[i] > 0 && size < INT32_MAX ? box->at[i] : 1;
     }
-    shape[w->n] = places;
-    Tensor *t = onnx_table(n, dtype_of(DT_INT64), w->n + 1, shape);
-    for (int64_t k = 0; t && k < all * places; k++) {
-        int64_t window = k / places, place = k % places, at = 0, step[TENSOR_RANK_MOST], by = 1;
-        for (int j = 0; j < w->n; j++) {
-            int i = columns ? j : w->n - 1 - j;
+    Tensor *t = onnx_table(n, dtype_of(DT_INT64), box->n, shape);
+    for (int64_t k = 0; t && k < size; k++) {
+        int64_t place = k, at = 0, step[TENSOR_RANK_MOST], by = 1;
+        for (int j = 0; j < box->n; j++) {
+            int i = columns ? j : box->n - 1 - j;
             step[i] = by;
             by *= onnx_extent(n, 0, i + 2);
         }
-        for (int i = w->n; i-- > 0; window /= out->at[i], place /= w->kernel.at[i])
-            at += step[i] * (window % out->at[i] * w->strides.at[i] + place % w->kernel.at[i] -
-                             w->pads.at[i]);
+        for (int i = box->n; i-- > 0; place /= box->at[i])
+            at += step[i] * (place % box->at[i] * steps->at[i] - before->at[i]);
         ((int64_t *)t->data)[k] = at;
     }
-    return t ? onnx_array(n, t, "places") : "";
+    return t ? onnx_array(n, t, name) : "";
 }
 
 /* Which element of all each window has taken: the first that is as large as its maximum. */
 static void give_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
 {
     OnnxInts shape = {{onnx_known_extent(n, 0, 0), onnx_known_extent(n, 0, 1)}, 2};
-    OnnxInts whole = shape;
+    OnnxInts images = shape, ones = {.n = w->n}, none = {.n = w->n};
     int64_t image = 1;
     Buf widths = {0};
     buf_str(&widths, "[[0, 0], [0, 0]");
@@ -621,9 +619,9 @@ static void give_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
         buf_printf(&widths, ", [%lld, %lld]", (long long)w->pads.at[i],
                    (long long)(wanted > 0 ? wanted : 0));
         shape.at[shape.n++] = out->at[i];
+        images.at[images.n++] = ones.at[i] = 1;
         image *= d > 0 && image < INT32_MAX ? d : 1;
     }
-    whole = shape;
     shape.at[shape.n++] = -1;
     if (n->failed) {
         buf_deinit(&widths);
@@ -638,17 +636,14 @@ static void give_places(OnnxNode *n, const OnnxWindow *w, const OnnxInts *out)
     const char *seen = onnx_step(
         n, "reshape(sliding_window(%s, axis=2, window_shape=%s, strides=%s), newshape=%s)", padded,
         onnx_list(n, w->kernel), onnx_list(n, w->strides), onnx_list(n, shape));
-    const char *best = onnx_step(n, "argmax(%s, axis=[-1], keepdims=True)", seen);
-    const char *places = onnx_step(n,
-                                   "gather(broadcast_to_like(%s, cast(%s, dtype=\"int64\")), %s, "
-                                   "axis=%d)",
-                                   window_places(n, w, out), seen, best, whole.n);
-    const char *images = onnx_step(
+    const char *best = onnx_step(n, "argmax(%s, axis=[-1])", seen);
+    const char *inside = places_of(n, &w->kernel, &ones, &none, "places");
+    const char *corners = places_of(n, out, &w->strides, &w->pads, "corners");
+    const char *first = onnx_step(
         n, "reshape(multiply(arange(0i64, %lldi64, 1i64, dtype=\"int64\"), %lldi64), newshape=%s)",
-        (long long)(whole.at[0] * whole.at[1]), (long long)image,
-        onnx_list(n, (OnnxInts){{whole.at[0], whole.at[1], 1}, 3}));
-    onnx_give(n, onnx_text(n, "reshape(add(reshape(%s, newshape=[0, 0, -1]), %s), newshape=%s)",
-                           places, images, onnx_list(n, whole)));
+        (long long)(shape.at[0] * shape.at[1]), (long long)image, onnx_list(n, images));
+    onnx_give(n, onnx_text(n, "add(add(take(reshape(%s, newshape=[-1]), %s), %s), %s)", inside,
+                           best, corners, first));
 }
 
 void rule_pool(OnnxNode *n)
