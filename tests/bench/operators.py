@@ -62,6 +62,10 @@ def products():
     op("matmul_turned", lambda a, b: a @ b.transpose(1, 2), (12, 128, 64), (12, 128, 64))
     op("matmul_float64", lambda a, b: a @ b, torch.randn(200, 200).double(), torch.randn(200, 200).double())
     op("einsum_heads", lambda a, b: torch.einsum("bqhd,bkhd->bhqk", a, b), (2, 64, 8, 32), (2, 64, 8, 32))
+    op("matmul_batch_float64", lambda a, b: a @ b, *2 * [torch.randn(6, 64, 64).double()])
+    op("einsum_values", lambda a, b: torch.einsum("bhqk,bkhd->bqhd", a, b), (2, 8, 64, 64), (2, 64, 8, 32))
+    op("matmul_int32", lambda a, b: a @ b, *2 * [places(10, 128, 128).int()])
+    op("matmul_float16", lambda a, b: a @ b, *2 * [torch.randn(128, 128).half()])
     case("dense_gelu", nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512)), (64, 512))
     case("dense_row", nn.Sequential(nn.Linear(768, 3072), nn.ReLU(), nn.Linear(3072, 768)), (1, 768))
     case("dense_odd", nn.Sequential(nn.Linear(77, 131), nn.Tanh(), nn.Linear(131, 19)), (33, 77))
@@ -72,7 +76,8 @@ def products():
 def convolutions():
     for i, o, k, s, h, g in [(3, 32, 3, 2, 224, 1), (64, 64, 3, 1, 56, 1), (64, 128, 1, 1, 56, 1), (128, 128, 5, 1, 28, 1),
                              (32, 32, 3, 1, 112, 32), (96, 96, 5, 2, 56, 96), (64, 64, 7, 1, 28, 64), (48, 48, 3, 1, 30, 3),
-                             (20, 30, 3, 1, 33, 1), (256, 256, 3, 2, 14, 1), (1, 16, 5, 1, 28, 1), (512, 512, 1, 1, 7, 1)]:
+                             (20, 30, 3, 1, 33, 1), (256, 256, 3, 2, 14, 1), (1, 16, 5, 1, 28, 1), (512, 512, 1, 1, 7, 1),
+                             (64, 128, 3, 2, 56, 1), (3, 64, 7, 2, 112, 1)]:
         case(f"conv_{i}_{o}_k{k}_s{s}_h{h}_g{g}", nn.Conv2d(i, o, k, s, k // 2, groups=g), (1, i, h, h))
     case("conv_dilated", nn.Conv2d(64, 64, 3, 1, 2, dilation=2), (1, 64, 40, 40))
     case("conv_batch", nn.Conv2d(32, 64, 3, 1, 1), (8, 32, 32, 32))
@@ -80,10 +85,13 @@ def convolutions():
     case("conv_transposed", nn.ConvTranspose2d(64, 32, 4, 2, 1), (1, 64, 28, 28))
     case("conv_transposed_2", nn.ConvTranspose2d(64, 32, 2, 2), (1, 64, 32, 32))
     case("conv_transposed_3", nn.ConvTranspose2d(64, 32, 3, 2, 1, 1), (1, 64, 28, 28))
+    case("conv_transposed_holes", nn.ConvTranspose2d(32, 32, 3, 1, 2, dilation=2), (1, 32, 28, 28))
+    case("conv_transposed_groups", nn.ConvTranspose2d(64, 64, 4, 2, 1, groups=8), (1, 64, 28, 28))
     case("conv1d", nn.Conv1d(64, 128, 5, 1, 2), (1, 64, 400))
     case("conv1d_depthwise", nn.Conv1d(128, 128, 7, 1, 3, groups=128), (1, 128, 400))
     case("conv3d", nn.Conv3d(8, 16, 3, 1, 1), (1, 8, 16, 32, 32))
     case("max_pool", nn.MaxPool2d(3, 2, 1), (1, 64, 112, 112))
+    op("max_pool_places", lambda x: F.max_pool2d(x, 2, 2, return_indices=True), (1, 64, 56, 56))
     case("max_pool_2", nn.MaxPool2d(2), (1, 64, 56, 56))
     case("avg_pool", nn.AvgPool2d(3, 1, 1), (1, 64, 56, 56))
     case("global_pool", nn.AdaptiveAvgPool2d(1), (8, 256, 14, 14))
@@ -99,6 +107,8 @@ def reductions():
     op("softmax", lambda x: F.softmax(x, -1), (512, 512))
     op("softmax_short", lambda x: F.softmax(x, -1), (5000, 5))
     op("softmax_middle", lambda x: F.softmax(x, 1), (8, 128, 64))
+    op("softmax_masked", lambda x, m: F.softmax(x.masked_fill(m, float("-inf")), -1), (8, 128, 128), torch.ones(128, 128).triu(1) > 0)
+    op("residual_norm", lambda x, y, w, b: F.layer_norm(x + y, (256,), w, b), (128, 256), (128, 256), (256,), (256,))
     op("log_softmax", lambda x: F.log_softmax(x, -1), (256, 1000))
     op("logsumexp", lambda x: torch.logsumexp(x, -1), (256, 512))
     op("sum_last", lambda x: x.sum(-1), (1000, 1000))
@@ -109,6 +119,8 @@ def reductions():
     op("argmax_middle", lambda x: x.argmax(1), (1, 21, 128, 128))
     op("cumsum_last", lambda x: x.cumsum(-1), (256, 512))
     op("cumsum_first", lambda x: x.cumsum(0), (512, 256))
+    op("cumsum_middle", lambda x: x.cumsum(1), (16, 100, 33))
+    op("cumsum_int", lambda x: x.cumsum(-1), places(10, 256, 512))
     op("top_k", lambda x: torch.topk(x, 10, -1), (64, 1000))
     op("sort", lambda x: torch.sort(x, -1).values, (64, 1000))
 
@@ -118,10 +130,13 @@ def elements():
                     ("log", lambda x: torch.log(x.abs() + 1)), ("gelu", F.gelu), ("silu", F.silu), ("hardswish", F.hardswish),
                     ("elu", F.elu), ("softplus", F.softplus), ("mish", F.mish), ("power", lambda x: x.abs() ** 1.7),
                     ("cube", lambda x: x**3), ("atan", torch.atan), ("asin", lambda x: torch.asin(x.clamp(-1, 1))),
-                    ("tan", torch.tan), ("where", lambda x: torch.where(x > 0, x, x * 0.1)), ("fmod", lambda x: torch.fmod(x, 0.7))]:
+                    ("tan", torch.tan), ("celu", F.celu), ("selu", F.selu), ("round", torch.round),
+                    ("where", lambda x: torch.where(x > 0, x, x * 0.1)), ("fmod", lambda x: torch.fmod(x, 0.7))]:
         op(f"map_{name}", f, (300, 333))
     op("add_row", lambda a, b: a + b, (512, 777), (777,))
     op("add_column", lambda a, b: a + b, (512, 777), (512, 1))
+    for name, f in [("exp", torch.exp), ("tanh", torch.tanh), ("log", lambda x: torch.log(x.abs() + 1))]:
+        op(f"map_{name}_float64", f, torch.randn(300, 333).double())
     op("divide_int", lambda a, b: a // b, places(100, 300, 300), places(9, 300, 300) + 1)
 
 
@@ -131,6 +146,8 @@ def moves():
     op("permute_colours", lambda x: x.permute(0, 2, 3, 1).contiguous(), (1, 3, 224, 224))
     op("permute_heads", lambda x: x.permute(0, 2, 1, 3).contiguous(), (4, 128, 12, 64))
     op("permute_reversed", lambda x: x.permute(3, 2, 1, 0).contiguous(), (17, 19, 23, 29))
+    op("transpose_bytes", lambda x: x.t().contiguous(), places(255, 1000, 1000).to(torch.uint8))
+    op("colours_of_bytes", lambda x: (x.permute(2, 0, 1).float() / 255 - 0.5) / 0.2, places(255, 224, 224, 3).to(torch.uint8))
     op("concatenate", lambda a, b: torch.cat([a, b], -1), (1000, 60), (1000, 68))
     op("split", lambda x: [y.clone() for y in torch.split(x, [10, 20, 34], 1)], (32, 64, 100))
     op("stack", lambda a, b: torch.stack([a, b], -1), (300, 300), (300, 300))
@@ -143,6 +160,9 @@ def moves():
     op("take_rows", lambda x, i: torch.index_select(x, 0, i), (1000, 512), places(1000, 500))
     op("take_columns", lambda x, i: torch.index_select(x, 1, i), (200, 1000), places(1000, 500))
     op("scatter_add", lambda x, i, s: x.scatter_add(0, i, s), (1000, 64), places(1000, 500, 64), (500, 64))
+    op("scatter_add_int", lambda x, i, s: x.scatter_add(0, i, s), places(9, 1000, 64), places(1000, 500, 64), places(9, 500, 64))
+    op("mask", lambda x: x[x > 0], (300, 333))
+    op("unstack", lambda x: torch.unbind(x * 2, 0), (4, 100, 300))
     op("nonzero", lambda x: torch.nonzero(x > 0), (100, 100))
     case("embedding", nn.Embedding(30000, 256), places(30000, 1, 128))
 
