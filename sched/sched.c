@@ -146,6 +146,21 @@ static int64_t blocks_at_once(const Sched *s, int buffer)
     return sched_outgrows(s, buffer) ? NEIGHBOURS_BYTES / (s->lanes * size) : 1;
 }
 
+#define LINE_BYTES 64
+
+/* Lanes of a block's vectors. Where every second row of the result begins in the middle of a line, whole lines are each stored in two halves,
+ * for which processors bring what they held from memory: vectors of half a line are stored as they are. */
+static int lanes_of_rows(Sched *s, NestNode *node, const NestNode *cross, int buffer)
+{
+    int64_t size = (int64_t)dtype_size(s->n->buffers.at[buffer].dtype), pitch = 0;
+    NestAccesses all = nest_accesses(s->n, node);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.at[i].writes && all.at[i].linear)
+            pitch = nest_coefficient(&all.at[i].at, cross->var) * size;
+    bool halves = s->lanes * size == LINE_BYTES && pitch % LINE_BYTES == LINE_BYTES / 2;
+    return halves && sched_outgrows(s, buffer) ? s->lanes / 2 : s->lanes;
+}
+
 /* Blocks of a transposition of the buffer. */
 static void sched_blocks(Sched *s, NestNode *cross, NestNode *inner, int buffer)
 {
@@ -211,10 +226,13 @@ void sched_map(Sched *s, NestNode *node)
         sched_vectors(s, inner, even_turns(s, node, inner));
         return;
     }
+    int lanes = s->lanes;
+    s->lanes = lanes_of_rows(s, node, cross, buffer);
     /* Beside what is left over, a block would not stand right around its vectors. */
     int64_t left = inner->extent % s->lanes;
     NestNode *rest = left ? nest_part(s->n, node, inner, inner->extent - left) : NULL;
     sched_blocks(s, cross, inner, buffer);
+    s->lanes = lanes;
     if (rest)
         sched_map(s, rest);
 }

@@ -599,23 +599,34 @@ static int64_t blocks_of(const NestNode *node)
     return node->extent;
 }
 
-/* Blocks of a transposition, some at once where the second cache is smaller than the tensor; of 64 rows, and then of any. */
+static int64_t lanes_of_block(const NestNode *node)
+{
+    while (nest_only_loop(node))
+        node = nest_only_loop(node);
+    return node->extent;
+}
+
+/* Blocks of a transposition, some at once where the second cache is smaller than the tensor; of 64 rows, of such that begin in the middle of a
+ * line, and then of any. */
 static void test_turned(void)
 {
     for (int turn = 0; turn < 40; turn++) {
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        int64_t shape[2] = {turn < 4 ? 64 : 1 + below(90), turn < 4 ? 96 : 1 + below(90)};
+        int64_t shape[2] = {turn < 6 ? 64 : 1 + below(90), turn < 4   ? 96
+                                                           : turn < 6 ? 72
+                                                                      : 1 + below(90)};
         Machine m = machine_of();
         m.second_cache = turn % 2 ? 1 << 20 : 1 << 13;
         const TeProgram *p = turned_of(&b, shape);
         const char *why;
-        if (turn < 4) {
-            Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
-            int64_t lanes = (int64_t)m.vector_bytes / 4;
+        int64_t lanes = (int64_t)m.vector_bytes / 4;
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        if (turn < 4)
             CHECK(blocks_of(n->root.at[0]) == (turn % 2 ? shape[1] / lanes : 128 / 4 / lanes));
-        }
+        else if (turn < 6)
+            CHECK(lanes_of_block(n->root.at[0]) == (turn % 2 ? lanes : 8));
         check_program(p, &m, 1);
         arena_reset(&arena, mark);
     }
