@@ -220,7 +220,7 @@ static void abi_parts(JitState *s, int64_t n, void (*part)(void *words, int64_t 
 {
     Parts all = {s, part, words};
     Pool *pool = s->jit->cx->pool;
-    pool_for(pool, n, n / ((int64_t)pool_threads(pool) * PARTS_EACH), run_part, &all);
+    pool_share(pool, n, n / ((int64_t)pool_threads(pool) * PARTS_EACH), run_part, &all);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------- */

@@ -19,5 +19,8 @@ int pool_cores(void);
  * way on every machine. A NULL pool runs in the caller. */
 void pool_for(Pool *p, int64_t n, int64_t grain, void (*body)(void *data, int64_t from, int64_t to),
               void *data);
+/* The same where several parts that lie side by side may come as one: each thread begins with large ones. */
+void pool_share(Pool *p, int64_t n, int64_t grain,
+                void (*body)(void *data, int64_t from, int64_t to), void *data);
 
 #endif

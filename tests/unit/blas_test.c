@@ -155,6 +155,16 @@ static void test_pool(int threads)
         pool_for(p, 8, 1, touch, &l);
         CHECK(l.parts == 8);
     }
+    /* Some loops are of fewer parts than threads, so that a share is not looked at in each of them. */
+    for (int64_t i = 0; i < 3000; i++) {
+        int64_t n = 2 + i % 97;
+        for (int64_t k = 0; k < n; k++)
+            atomic_store(&touched[k], 0);
+        Loop l = {.touched = touched};
+        pool_share(p, n, 1, touch, &l);
+        for (int64_t k = 0; k < n; k++)
+            CHECK(touched[k] == 1);
+    }
     pool_free(p);
 }
 
