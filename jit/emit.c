@@ -403,6 +403,13 @@ static void hoist_expression(Emit *e, Hoist *h, const Te *x)
             hoist_expression(e, h, te_child(x, i));
 }
 
+static void forget(EmitLevel *l)
+{
+    ptrmap_clear(&l->values);
+    ptrmap_clear(&l->splats);
+    ptrmap_clear(&l->places);
+}
+
 static void enter(Emit *e, const NestNode *node, Ssa value, int64_t number)
 {
     EmitLevel *l = &e->level[++e->depth];
@@ -411,9 +418,7 @@ static void enter(Emit *e, const NestNode *node, Ssa value, int64_t number)
     l->number = number;
     if (node->kind == NEST_LOOP && node->way == NEST_VECTOR)
         e->vector = e->depth;
-    ptrmap_clear(&l->values);
-    ptrmap_clear(&l->splats);
-    ptrmap_clear(&l->places);
+    forget(l);
 }
 
 static void leave(Emit *e)
@@ -464,6 +469,7 @@ static void hoist(Emit *e, const NestNode *loop)
 
 /* ---- loops ------------------------------------------------------------------------------------------------------------------- */
 
+static void make_node(Emit *e, const NestNode *node);
 static void make_block(Emit *e, const NestBlock *block);
 
 /* A register that goes round a loop. */
@@ -602,60 +608,119 @@ static void poll(Emit *e, const NestNode *loop, int64_t extent, Ssa i)
     emit_stop(e, go);
 }
 
-/* The loop that parallel loops alone within each other end in, and all of their iterations. */
-static const NestNode *innermost_of(const NestNode *loop, int64_t *extent)
+/* The innermost of the loops that threads share, or the first of several. */
+static const NestNode *innermost_of(const NestNode *loop)
 {
-    for (*extent = loop->extent; loop->way == NEST_PARALLEL; *extent *= loop->extent) {
-        const NestNode *inner = nest_only_loop(loop);
-        if (!inner || inner->way != NEST_PARALLEL)
-            break;
-        loop = inner;
-    }
+    while (nest_shares(loop) && loop->body.at[0]->kind == NEST_LOOP)
+        loop = loop->body.at[0];
     return loop;
 }
 
-/* Enters the loops from `loop` to `last` in their iteration number `i` of `extent`. */
-static void enter_all(Emit *e, const NestNode *loop, const NestNode *last, int64_t extent, Ssa i)
+static void make_turn(Emit *e, const NestNode *loop, Ssa i);
+
+/* Turn i of what threads share of the loop's body. */
+static void make_share(Emit *e, const NestBlock *body, Ssa i)
+{
+    Gen *g = e->g;
+    LLVMBasicBlockRef done = gen_block(g, e->fn, "done");
+    int64_t first = 0;
+    int branch = e->branch;
+    e->branch = body->n > 1 ? e->depth : branch;
+    for (size_t k = 0; k < body->n; k++) {
+        const NestNode *node = body->at[k];
+        LLVMBasicBlockRef next = done;
+        Ssa here = LLVMBuildSub(g->b, i, gen_int(g->i64, first), "");
+        first += nest_turns(node);
+        if (k + 1 < body->n) {
+            LLVMBasicBlockRef this = gen_block(g, e->fn, "share");
+            next = gen_block(g, e->fn, "others");
+            LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, i, gen_int(g->i64, first), ""),
+                            this, next);
+            LLVMPositionBuilderAtEnd(g->b, this);
+        }
+        if (node->way == NEST_PARALLEL)
+            make_turn(e, node, here);
+        else
+            make_node(e, node);
+        LLVMBuildBr(g->b, done);
+        LLVMPositionBuilderAtEnd(g->b, next);
+        forget(&e->level[e->depth]);
+    }
+    e->branch = branch;
+}
+
+/* Turn i of the loop, and of what threads share in it. */
+static void make_turn(Emit *e, const NestNode *loop, Ssa i)
 {
     LLVMBuilderRef b = e->g->b;
-    for (; loop != last; loop = nest_only_loop(loop)) {
-        extent /= loop->extent;
-        Ssa inside = gen_int(e->g->i64, extent);
+    if (!nest_shares(loop)) {
+        enter(e, loop, i, 0);
+        make_block(e, &loop->body);
+    } else {
+        Ssa inside = gen_int(e->g->i64, nest_turns(loop) / loop->extent);
         enter(e, loop, LLVMBuildUDiv(b, i, inside, ""), 0);
-        i = LLVMBuildURem(b, i, inside, "");
+        make_share(e, &loop->body, LLVMBuildURem(b, i, inside, ""));
     }
-    enter(e, last, i, 0);
+    leave(e);
+}
+
+/* A loop that counts, between its beginning and its end. */
+typedef struct Counted {
+    Carry carry;
+    LLVMBasicBlockRef head;
+    Ssa i;
+} Counted;
+
+static Counted begin_counted(Emit *e, const NestNode *loop, Ssa from)
+{
+    Gen *g = e->g;
+    Counted c = {.carry = carried_by(e, loop)};
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b);
+    c.head = gen_block(g, e->fn, "loop");
+    LLVMBuildBr(g->b, c.head);
+    LLVMPositionBuilderAtEnd(g->b, c.head);
+    c.i = phi_of(e, from, before);
+    for (size_t k = 0; k < c.carry.n; k++)
+        c.carry.at[k].phi = *c.carry.at[k].slot = phi_of(e, *c.carry.at[k].slot, before);
+    return c;
+}
+
+static void end_counted(Emit *e, const Counted *c, Ssa to)
+{
+    Gen *g = e->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, e->fn, "after");
+    Ssa next = LLVMBuildAdd(g->b, c->i, gen_int(g->i64, 1), "");
+    LLVMAddIncoming(c->i, &next, &here, 1);
+    for (size_t k = 0; k < c->carry.n; k++)
+        LLVMAddIncoming(c->carry.at[k].phi, c->carry.at[k].slot, &here, 1);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, to, ""), c->head, after);
+    LLVMPositionBuilderAtEnd(g->b, after);
 }
 
 /* A loop from `from` to `to` around the node's body. */
 static void make_counted(Emit *e, const NestNode *loop, Ssa from, Ssa to)
 {
-    Gen *g = e->g;
-    Carry carry = carried_by(e, loop);
-    int64_t extent;
-    int depth = e->depth;
-    const NestNode *last = innermost_of(loop, &extent);
     hoist(e, loop);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(g->b), head = gen_block(g, e->fn, "loop");
-    LLVMBuildBr(g->b, head);
-    LLVMPositionBuilderAtEnd(g->b, head);
-    Ssa i = phi_of(e, from, before);
-    for (size_t k = 0; k < carry.n; k++)
-        carry.at[k].phi = *carry.at[k].slot = phi_of(e, *carry.at[k].slot, before);
+    Counted c = begin_counted(e, loop, from);
     /* In front of the body: LLVM moves what stands before a branch and is needed behind it past the branch, but not its loads, which
      * then do not stay in registers. */
-    poll(e, last, extent, i);
-    enter_all(e, loop, last, extent, i);
-    make_block(e, &last->body);
-    while (e->depth > depth)
-        leave(e);
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), after = gen_block(g, e->fn, "after");
-    Ssa next = LLVMBuildAdd(g->b, i, gen_int(g->i64, 1), "");
-    LLVMAddIncoming(i, &next, &here, 1);
-    for (size_t k = 0; k < carry.n; k++)
-        LLVMAddIncoming(carry.at[k].phi, carry.at[k].slot, &here, 1);
-    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, to, ""), head, after);
-    LLVMPositionBuilderAtEnd(g->b, after);
+    poll(e, innermost_of(loop), loop->way == NEST_PARALLEL ? nest_turns(loop) : loop->extent, c.i);
+    make_turn(e, loop, c.i);
+    end_counted(e, &c, to);
+}
+
+/* All iterations of the loop, from turn `from` to `to` of what threads share in it. */
+static void make_across(Emit *e, const NestNode *loop, Ssa from, Ssa to)
+{
+    hoist(e, loop);
+    Counted all = begin_counted(e, loop, gen_int(e->g->i64, 0));
+    enter(e, loop, all.i, 0);
+    Counted c = begin_counted(e, loop, from);
+    poll(e, innermost_of(loop), nest_turns(loop), c.i);
+    make_share(e, &loop->body, c.i);
+    end_counted(e, &c, to);
+    leave(e);
+    end_counted(e, &all, gen_int(e->g->i64, loop->extent));
 }
 
 void emit_straight(Emit *e, const NestNode *loop)
@@ -1154,7 +1219,7 @@ static Ssa make_part(Emit *e, NestNode *loop)
     e->in_part = true;
     e->computes = false;
     make_rooms(e, loop);
-    make_counted(e, loop, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
+    (loop->across ? make_across : make_counted)(e, loop, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
     LLVMBuildRetVoid(g->b);
     emit_settle(e);
     e->in_part = false;
@@ -1170,9 +1235,7 @@ static void make_parallel(Emit *e, const NestNode *loop)
 {
     Gen *g = e->g;
     Ssa words = words_of(e), part = make_part(e, (NestNode *)(uintptr_t)loop);
-    int64_t extent;
-    innermost_of(loop, &extent);
-    Ssa args[4] = {e->state, gen_int(g->i64, extent), part, words};
+    Ssa args[4] = {e->state, gen_int(g->i64, nest_turns(loop)), part, words};
     gen_call_abi(g, "relay_parts", args, 4);
     /* A part that was to stop has only returned. */
     emit_stop(e, gen_block(g, e->fn, "go"));

@@ -47,6 +47,7 @@ struct Emit {
     int vector; /* level of the vector loop; 0: none */
     EmitApart *
         apart; /* what is made is shared: the places and numbers that it is given; NULL: it is not */
+    int branch; /* level whose turns come to one of several codes: what those make of an address is nothing to the levels around */
     int keep; /* level + 1 that remembers values while what stands in front of a loop is made; 0: the innermost */
     bool fails; /* it may stop with an error */
     bool computes; /* the function has statements of its own, and does not only call others */

@@ -155,6 +155,8 @@ static void add_place(Emit *e, int depth, Ssa base, int64_t step, Ssa value)
     for (int d = e->depth; d > depth; d--)
         if (emit_is_condition(e->level[d].node))
             return;
+    if (depth < e->branch)
+        return;
     PtrMap *places = &e->level[depth].places;
     EmitPlace *p = arena_new(e->g->arena, EmitPlace);
     *p = (EmitPlace){ptrmap_find(places, base), step, value};

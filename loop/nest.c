@@ -389,6 +389,24 @@ NestNode *nest_only_loop(const NestNode *loop)
     return inner && inner->kind == NEST_LOOP ? inner : NULL;
 }
 
+bool nest_shares(const NestNode *loop)
+{
+    bool shares = false;
+    for (size_t i = 0; i < loop->body.n && loop->way == NEST_PARALLEL; i++)
+        shares |= loop->body.at[i]->kind == NEST_LOOP && loop->body.at[i]->way == NEST_PARALLEL;
+    return shares;
+}
+
+int64_t nest_turns(const NestNode *loop)
+{
+    int64_t inside = 0;
+    if (loop->kind != NEST_LOOP || loop->way != NEST_PARALLEL)
+        return 1;
+    for (size_t i = 0; i < loop->body.n && nest_shares(loop); i++)
+        inside += nest_turns(loop->body.at[i]);
+    return (loop->across ? 1 : loop->extent) * (inside > 0 ? inside : 1);
+}
+
 /* ---- rewriting ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Change {

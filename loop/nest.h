@@ -184,6 +184,7 @@ struct NestNode {
     int64_t extent;
     int lanes; /* of a vector loop: the register's, at least the extent; of a shuffle; matrices; groups of copies */
     bool apart; /* code of its own, whose registers are not crowded out by what stands around it */
+    bool across; /* PARALLEL, of the root: threads share what stands in it, for all iterations */
     /* statements */
     int buffer;
     Te *at; /* a position, int64 */
@@ -323,6 +324,9 @@ bool nest_holds(const NestNode *outer, const NestNode *inner);
 bool nest_is_position(TeReduce fold);
 /* The loop that stands alone in the loop; NULL: none does. */
 NestNode *nest_only_loop(const NestNode *loop);
+/* Whether threads share what stands in the parallel loop; and the turns that they share, of which one may run beside any other. */
+bool nest_shares(const NestNode *loop);
+int64_t nest_turns(const NestNode *loop);
 /* What a fold starts from. */
 Te *nest_start_of(Nest *n, TeReduce fold, DType dtype);
 

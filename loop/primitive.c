@@ -3,6 +3,8 @@
 #include "loop/access.h"
 #include "te/walk.h"
 
+#include <string.h>
+
 /* ---- independence ---------------------------------------------------------------------------------------------------- */
 
 static bool is_inside(const NestNode *loop, const NestNode *node, int var)
@@ -174,6 +176,116 @@ bool nest_independent(Nest *n, const NestNode *loop)
             return false;
     }
     return true;
+}
+
+/* Whether the first has no step outside of the loop in which it stands that the second has not. */
+static bool steps_outside_of(const NestNode *loop, const NestAccess *a, const NestAccess *b)
+{
+    for (int i = 0; i < a->at.n; i++)
+        if (!is_inside(loop, a->node, a->at.term[i].var) &&
+            nest_coefficient(&b->at, a->at.term[i].var) != a->at.term[i].by)
+            return false;
+    return true;
+}
+
+typedef struct Reach {
+    bool any, writes;
+    int64_t low, high;
+} Reach;
+
+/* The same position in the first plane where there are planes: what is told apart there is apart in any. */
+static NestLinear within_plane(const NestLinear *l, int64_t plane)
+{
+    NestLinear out = {.c = l->c};
+    if (plane)
+        out.c = (l->c % plane + plane) % plane;
+    for (int i = 0; i < l->n; i++)
+        if (!plane || l->term[i].by % plane)
+            out.term[out.n++] = l->term[i];
+    return out;
+}
+
+/* What each of the loops that stand in `loop` touches of a plane of the buffer, or of all of it; false where that is not known. */
+static bool reach_of(const NestNode *loop, const NestAccesses *all, int buffer, int64_t plane,
+                     Reach *out)
+{
+    const NestAccess *first = NULL;
+    const NestNode *of_first = NULL;
+    for (size_t i = 0; i < all->n; i++) {
+        const NestAccess *a = &all->at[i];
+        size_t body = 0;
+        int64_t low, high;
+        if (a->buffer != buffer)
+            continue;
+        while (body < loop->body.n && !nest_holds(loop->body.at[body], a->node))
+            body++;
+        if (body == loop->body.n)
+            return false;
+        const NestNode *of = loop->body.at[body];
+        Reach *r = &out[body];
+        first = first ? first : a;
+        of_first = of_first ? of_first : of;
+        if (!a->linear || !steps_outside_of(of, a, first) || !steps_outside_of(of_first, first, a))
+            return false;
+        NestLinear at = within_plane(&a->at, plane);
+        nest_range(&at, a->node, of, &low, &high);
+        if (plane && (low < 0 || high >= plane))
+            return false;
+        *r = (Reach){true, r->writes || a->writes, r->any && r->low < low ? r->low : low,
+                     r->any && r->high > high ? r->high : high};
+    }
+    return true;
+}
+
+static bool apart_in(const NestNode *loop, const NestAccesses *all, int buffer, int64_t plane,
+                     Reach *at)
+{
+    size_t n = loop->body.n;
+    memset(at, 0, n * sizeof *at);
+    bool apart = reach_of(loop, all, buffer, plane, at);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            apart &= !at[i].any || !at[k].any || (!at[i].writes && !at[k].writes) ||
+                     at[i].low > at[k].high || at[k].low > at[i].high;
+    return apart;
+}
+
+/* Planes may be as far apart as two positions are. */
+static bool bodies_keep_apart(const NestNode *loop, const NestAccesses *all, int buffer, Reach *at)
+{
+    const NestAccess *first = NULL;
+    bool apart = apart_in(loop, all, buffer, 0, at);
+    int64_t tried = 0;
+    for (size_t i = 0; i < all->n && !apart; i++) {
+        const NestAccess *a = &all->at[i];
+        if (a->buffer != buffer)
+            continue;
+        first = first ? first : a;
+        int64_t far = magnitude(a->at.c - first->at.c);
+        if (far > tried)
+            apart = apart_in(loop, all, buffer, far, at);
+        tried = far > tried ? far : tried;
+    }
+    return apart;
+}
+
+bool nest_bodies_apart(Nest *n, const NestNode *loop)
+{
+    NestAccesses all = nest_accesses(n, (NestNode *)(uintptr_t)loop);
+    bool *seen = arena_alloc_must(n->arena, n->buffers.n + 1, sizeof *seen), apart = true;
+    Reach *at = arena_alloc_must(n->arena, loop->body.n + 1, sizeof *at);
+    for (size_t i = 0; i < loop->body.n; i++)
+        apart &= loop->body.at[i]->kind == NEST_LOOP;
+    for (size_t i = 0; i < all.n && apart; i++) {
+        int buffer = all.at[i].buffer;
+        const NestNode *home = n->buffers.at[buffer].home;
+        bool own = home && home != loop && nest_is_private(n, buffer, loop);
+        if (!all.at[i].writes || own || seen[buffer])
+            continue;
+        seen[buffer] = true;
+        apart = bodies_keep_apart(loop, &all, buffer, at);
+    }
+    return apart;
 }
 
 /* ---- split, reorder, fuse ---------------------------------------------------------------------------------------------- */
@@ -500,7 +612,8 @@ bool nest_run_as(Nest *n, NestNode *loop, NestWay way, int lanes)
     bool vectors = false;
     nest_each(loop, find_vector, &vectors);
     const NestNode *around = loop->parent;
-    bool alone = !around || (around->way == NEST_PARALLEL && nest_only_loop(around) == loop);
+    bool alone = !around || (around->way == NEST_PARALLEL &&
+                             (nest_only_loop(around) == loop || nest_bodies_apart(n, around)));
     if (loop->way != NEST_SERIAL || (way == NEST_PARALLEL && !alone) ||
         (way == NEST_VECTOR && (vectors || is_under(loop, NEST_VECTOR) || loop->extent > lanes)))
         return false;

@@ -9,6 +9,8 @@
 #include "loop/nest.h"
 
 bool nest_independent(Nest *n, const NestNode *loop);
+/* The same of the loops that stand in it one behind the other, within an iteration; false where something else stands there. */
+bool nest_bodies_apart(Nest *n, const NestNode *loop);
 
 /* for i in 0..e  ⇒  for o in 0..e/f: for `inner` in 0..f; what is left over is `tail`, a copy behind it (else NULL). The loop becomes
  * the outer one. Refuses factors that are not less than the extent. */

@@ -1,5 +1,6 @@
 /* What a well-formed nest is. */
 #include "loop/access.h"
+#include "loop/primitive.h"
 #include "te/walk.h"
 
 typedef struct Verify {
@@ -120,9 +121,12 @@ static void check_loop(Verify *v, const NestNode *loop)
 
     if (loop->way == NEST_VECTOR && (loop->extent > loop->lanes || loop->lanes & (loop->lanes - 1)))
         fail(v, "a vector loop does not fit its lanes");
-    if (loop->way == NEST_PARALLEL && loop->parent &&
-        (loop->parent->way != NEST_PARALLEL || loop->parent->body.n > 1))
+    if (loop->way == NEST_PARALLEL && loop->parent && loop->parent->way != NEST_PARALLEL)
         fail(v, "a parallel loop stands inside of what is not");
+    if (loop->across && (loop->parent || !nest_shares(loop)))
+        fail(v, "threads share nothing in a loop that each of them goes through");
+    if (nest_shares(loop) && loop->body.n > 1 && !nest_bodies_apart(v->n, loop))
+        fail(v, "threads share what touches the same places");
     for (const NestNode *p = loop->parent; p && loop->way == NEST_VECTOR; p = p->parent)
         if (is_loop_of(p, NEST_VECTOR))
             fail(v, "a vector loop stands inside of another");

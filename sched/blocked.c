@@ -140,12 +140,22 @@ static int64_t chunk_of(const Blocked *d)
     return at_once > 1 && tiles > at_once ? at_once * d->height : d->columns;
 }
 
+/* Whether all weights are gone through for each part of a row. Threads had better share the blocks where that makes more channels of few: they
+ * come from all, and those who go on with a channel have it. */
+static bool goes_by_rows(const Blocked *d)
+{
+    const Conv *c = d->c;
+    const Machine *m = d->s->m;
+    return d->blocks * d->lanes * c->ic * c->y.taps * c->x.taps * 4 <= WEIGHTS_FEW &&
+           (m->threads < 2 || conv_by_rows(m, c) || c->oc <= c->ic);
+}
+
 /* `blocks` of the results from `first` on, `vectors` at a time. */
 static void add_part(const Blocked *d, int64_t first, int64_t blocks, int64_t vectors)
 {
     const Conv *c = d->c;
     Nest *n = d->s->n;
-    bool few = d->blocks * d->lanes * c->ic * c->y.taps * c->x.taps * 4 <= WEIGHTS_FEW;
+    bool few = goes_by_rows(d);
     Results all = {.vectors = vectors};
     all.in = images_in(n, c, &all.image);
     if (!few)

@@ -139,13 +139,15 @@ static bool all_inside(const ConvAxis *x, int64_t first, int64_t size)
     return a.to - a.from == x->taps && b.to - b.from == x->taps;
 }
 
-static void add_run(const Channels *d, NestNode *in, const Run *rows)
+/* The rows of a run, or a part of them. */
+static void add_rows(const Channels *d, const Run *rows, const Piece *part)
 {
     const ConvAxis *x = &d->c->x;
     int64_t parts = (x->out + COLUMNS_MOST - 1) / COLUMNS_MOST, size = (x->out + parts - 1) / parts;
-    NestNode *apart = unrolled_in(d->s->n, in, "i", 1);
-    Columns q = {.in = loop_in(d->s->n, apart, "y", rows->size), .y = {.c = rows->first}};
+    NestNode *apart = unrolled_in(d->s->n, part->in, "i", 1);
+    Columns q = {.in = loop_in(d->s->n, apart, "y", part->size), .y = part->from};
     apart->apart = true; /* rows with other taps differ in how often loops turn */
+    q.y.c += rows->first;
     nest_add_term(&q.y, q.in->var, 1);
     for (int64_t at = 0; at < x->out;) {
         int64_t left = x->out - at, turns = 0;
@@ -162,6 +164,27 @@ static void add_run(const Channels *d, NestNode *in, const Run *rows)
         add_columns(d, &here, rows);
         at += (turns > 1 ? turns : 1) * here.size;
     }
+}
+
+/* Parts of the rows for each thread, of some at least: what is read around them is read again. */
+enum { PARTS_EACH = 8, ROWS_LEAST = 3 };
+
+static int64_t rows_at_once(const Channels *d, int64_t rows)
+{
+    int64_t each = d->c->y.out / (d->s->m->threads * PARTS_EACH);
+    if (!conv_by_rows(d->s->m, d->c))
+        return rows;
+    return each < ROWS_LEAST ? ROWS_LEAST : each;
+}
+
+static void add_run(const Channels *d, NestNode *in, const Run *rows)
+{
+    Piece parts[2];
+    int64_t at_once = rows_at_once(d, rows->size);
+    int count = pieces_of(d->s->n, in, "y", rows->size, at_once, parts);
+    in->across |= at_once < rows->size;
+    for (int i = 0; i < count; i++)
+        add_rows(d, rows, &parts[i]);
 }
 
 static bool channels_of(const TeProgram *p, int stage, Conv *out)

@@ -238,6 +238,13 @@ NestLinear linear_over(const NestLinear *l, int64_t by)
     return out;
 }
 
+#define ROWS_EACH 8
+
+bool conv_by_rows(const Machine *m, const Conv *c)
+{
+    return m->threads > 1 && c->y.out >= (int64_t)m->threads * ROWS_EACH;
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------------------------ */
 
 NestNode *loop_in(Nest *n, NestNode *parent, const char *name, int64_t extent)

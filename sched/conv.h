@@ -33,6 +33,10 @@ bool conv_of(const TeProgram *p, int stage, Conv *out);
 /* The same of a fold of each channel's windows on their own, as if they were groups with weights of 1. */
 bool pool_of(const TeProgram *p, int stage, Conv *out);
 
+/* Whether threads had better go through rows of their own, each through all channels, so that it reads what it made before: not where those
+ * are few, since what stands around its rows is of others. */
+bool conv_by_rows(const Machine *m, const Conv *c);
+
 /* Whether a window of one element goes over a plane as over one row. */
 bool conv_is_one_row(const Conv *c);
 

@@ -304,19 +304,30 @@ static void find_fault(void *data, NestNode *node)
     f->any |= node->value && te_holds_fault(f->s->n->arena, node->value);
 }
 
-/* The loop, and those alone in it until there are turns enough. What may stop with an error runs on the thread that reports it. */
+/* The loop, of `outside` turns, and those in it until there are turns enough. What stands in a few of these may be turns enough by itself:
+ * then threads share that alone, as of the channels of an image the rows, which those who make and read it share too. */
+static void share(Sched *s, NestNode *loop, int64_t outside)
+{
+    int64_t enough = (int64_t)s->m->threads * TURNS_EACH;
+    if ((outside >= enough && !loop->parent->across) || !nest_run_as(s->n, loop, NEST_PARALLEL, 0))
+        return;
+    for (size_t i = 0; i < loop->body.n; i++)
+        if (loop->body.at[i]->kind == NEST_LOOP)
+            share(s, loop->body.at[i], outside * loop->extent);
+    const NestNode *inner = nest_only_loop(loop);
+    bool few = loop->extent < enough && inner && inner->extent >= enough;
+    loop->across = !loop->parent && nest_shares(loop) && (loop->across || few);
+}
+
+/* What may stop with an error runs on the thread that reports it. */
 static void spread(Sched *s, NestNode *node)
 {
     Faults f = {.s = s};
-    int64_t turns = 1, enough = (int64_t)s->m->threads * TURNS_EACH;
     if (s->m->threads < 2 || node->kind != NEST_LOOP || work_of(s, node) < PARALLEL_WORK)
         return;
     nest_each(node, find_fault, &f);
-    for (NestNode *l = node; !f.any && l && turns < enough; l = nest_only_loop(l)) {
-        if (!nest_run_as(s->n, l, NEST_PARALLEL, 0))
-            break;
-        turns *= l->extent;
-    }
+    if (!f.any)
+        share(s, node, 1);
 }
 
 static bool has_home(const Nest *n, const NestNode *loop)
