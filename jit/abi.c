@@ -197,30 +197,28 @@ static void abi_release_value(const Value *v)
 
 /* ---- loops on all threads ------------------------------------------------------------------------------------ */
 
-typedef struct Parts {
+/* What code puts before the bases of its buffers, so that a thread that takes a part looks in one place. */
+typedef struct PartWords {
     const JitState *s;
     void (*part)(void *words, int64_t from, int64_t to);
-    void *words;
-} Parts;
+} PartWords;
 
 /* Once one part was to stop, the others do not begin. */
 static void run_part(void *data, int64_t from, int64_t to)
 {
-    const Parts *p = data;
-    if (!atomic_load_explicit(p->s->interrupted, memory_order_relaxed))
-        p->part(p->words, from, to);
+    const PartWords *words = data;
+    if (!atomic_load_explicit(words->s->interrupted, memory_order_relaxed))
+        words->part(data, from, to);
 }
 
 /* Parts for each thread: more than one, so that a slow thread does not hold up the rest; few, as to take one costs a cache line from
  * another core. */
 #define PARTS_EACH 8
 
-static void abi_parts(JitState *s, int64_t n, void (*part)(void *words, int64_t from, int64_t to),
-                      void *words)
+static void abi_parts(JitState *s, int64_t n, void *words)
 {
-    Parts all = {s, part, words};
     Pool *pool = s->jit->cx->pool;
-    pool_share(pool, n, n / ((int64_t)pool_threads(pool) * PARTS_EACH), run_part, &all);
+    pool_share(pool, n, n / ((int64_t)pool_threads(pool) * PARTS_EACH), run_part, words);
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------- */
@@ -434,7 +432,7 @@ const AbiRow abi_table[] = {
     {"relay_clock", ADDRESS(abi_clock), "d"},
     {"relay_clocked", ADDRESS(abi_clocked), "vpd"},
     {"relay_op", ADDRESS(abi_op), "vpppp"},
-    {"relay_parts", ADDRESS(abi_parts), "vplpp"},
+    {"relay_parts", ADDRESS(abi_parts), "vplp"},
     {"relay_sgemm", ADDRESS(abi_sgemm), "vppppp"},
     {"relay_dgemm", ADDRESS(abi_dgemm), "vppppp"},
     {"relay_divided_by_zero", ADDRESS(abi_divided_by_zero), "vpiii"},

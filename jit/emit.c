@@ -1181,16 +1181,20 @@ static Ssa emit_room(Gen *g, Ssa fn, LLVMTypeRef type)
     return at;
 }
 
-/* What a part needs: the state and the bases of the buffers, as 64-bit words. */
-static Ssa words_of(Emit *e)
+/* The first base. */
+#define WORD_BASES 2
+
+/* What a part needs, as 64-bit words (PartWords): the state, itself, and the bases of the buffers. */
+static Ssa words_of(Emit *e, Ssa part)
 {
     Gen *g = e->g;
-    unsigned n = (unsigned)e->n->buffers.n + 1;
-    Ssa words = emit_room(g, e->fn, LLVMArrayType2(g->i64, n));
+    unsigned n = (unsigned)e->n->buffers.n;
+    Ssa words = emit_room(g, e->fn, LLVMArrayType2(g->i64, n + WORD_BASES));
     gen_store(g, e->state, words, 0);
-    for (unsigned i = 0; i + 1 < n; i++)
+    gen_store(g, part, words, 8);
+    for (unsigned i = 0; i < n; i++)
         if (e->base[i] && !LLVMIsConstant(e->base[i]))
-            gen_store(g, e->base[i], words, 8 * (size_t)(i + 1));
+            gen_store(g, e->base[i], words, 8 * (size_t)(i + WORD_BASES));
     return words;
 }
 
@@ -1211,7 +1215,7 @@ static Ssa make_part(Emit *e, NestNode *loop)
         if (outer[i])
             base[i] = LLVMIsConstant(outer[i])
                           ? outer[i]
-                          : gen_load(g, LLVMTypeOf(outer[i]), words, 8 * (i + 1));
+                          : gen_load(g, LLVMTypeOf(outer[i]), words, 8 * (i + WORD_BASES));
     e->fn = fn;
     e->base = base;
     e->state = gen_load(g, g->ptr, words, 0);
@@ -1234,9 +1238,9 @@ static Ssa make_part(Emit *e, NestNode *loop)
 static void make_parallel(Emit *e, const NestNode *loop)
 {
     Gen *g = e->g;
-    Ssa words = words_of(e), part = make_part(e, (NestNode *)(uintptr_t)loop);
-    Ssa args[4] = {e->state, gen_int(g->i64, nest_turns(loop)), part, words};
-    gen_call_abi(g, "relay_parts", args, 4);
+    Ssa part = make_part(e, (NestNode *)(uintptr_t)loop), words = words_of(e, part);
+    Ssa args[3] = {e->state, gen_int(g->i64, nest_turns(loop)), words};
+    gen_call_abi(g, "relay_parts", args, 3);
     /* A part that was to stop has only returned. */
     emit_stop(e, gen_block(g, e->fn, "go"));
 }
