@@ -151,6 +151,29 @@ class Tiles(unittest.TestCase):
         self.assertGreaterEqual(sum(n >= 7 for n in shared), 2)
         self.agree(program, weights)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) != 2, "how much is shared depends on the number of cores")
+    def test_threads_share_what_is_left_over(self):
+        """Few blocks of channels are shared with the tiles in them and what is left over of those, and rows with all of their channels."""
+        conv = "nn.relu(nn.conv2d({}, {}, channels={}, kernel_size=[1, 1]))"
+        depthwise = "nn.relu(nn.conv2d({0}, {1}, padding=[1, 1, 1, 1], groups={2}, channels={2}, kernel_size=[3, 3]))"
+        for channels, rows, shared in ((960, 7, r"o\d+ in 0\.\.5:\n  parallel x"), (32, 56, r"c\d+ in 0\.\.2:\n(  .*\n)*?  parallel y")):
+            weights = {"a": (channels, 160, 1, 1), "b": (channels, 1, 3, 3), "c": (160, channels, 1, 1)}
+            types = ", ".join(f"%{name}: Tensor[{shape}, float32]" for name, shape in weights.items())
+            wide = depthwise.format(conv.format("%x", "%a", channels), "%b", channels)
+            program = f"def @main(%x: Tensor[(1, 160, {rows}, {rows}), float32], {types}) {{ {conv.format(wide, '%c', 160)} }}\n"
+            text = self.relay("compile", program, weights, "--emit", "lowered")
+            self.assertTrue(re.search(r"\nparallel " + shared, text), f"{rows} rows")
+            self.agree(program, weights)
+
+    def test_what_follows_products_of_a_batch_is_done_where_they_are_stored(self):
+        program = """def @main(%x: Tensor[(3, 40, 64), float32], %y: Tensor[(3, 72, 64), float32], %z: Tensor[(3, 1, 72), float32]) {
+  nn.batch_matmul(%x, %y, transpose_b=True) / 8f + %z
+}
+"""
+        text = self.relay("compile", program, {}, "--emit", "lowered")
+        self.assertNotIn(" t0[", text.split("\n\n", 2)[-1].split("out[i0, i1, i2] =")[-1])
+        self.agree(program, {})
+
 
 if __name__ == "__main__":
     unittest.main()
