@@ -1125,7 +1125,8 @@ static bool is_known(const NestAccess *a)
 {
     for (int i = 0; i < a->at.n; i++) {
         const NestNode *loop = nest_loop_of(a->node, a->at.term[i].var);
-        if (loop->way != NEST_UNROLLED && loop->way != NEST_VECTOR)
+        /* What lived in a loop that is gone is used by nobody. */
+        if (!loop || (loop->way != NEST_UNROLLED && loop->way != NEST_VECTOR))
             return false;
     }
     return a->linear;

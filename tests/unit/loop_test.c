@@ -293,8 +293,9 @@ static void test_random(TeProgram *(*make)(TeBuilder *b), int turns)
             join_all(n);
         CHECK(nest_run(plain, wanted));
         for (int64_t step = 1 + below(14); step > 0; step--) {
-            int which = (int)below(PRIMITIVES);
-            taken[which] += apply(n, which);
+            int which = (int)below(PRIMITIVES + 1); /* the last is to leave it as it is */
+            if (which < PRIMITIVES)
+                taken[which] += apply(n, which);
             const char *wrong = nest_verify(n);
             bool ran = nest_run(n, got);
             if (CHECK(!wrong) && CHECK(ran) && CHECK(same_results(plain, wanted, got)))
