@@ -1,6 +1,7 @@
 """Entries of operators on windows: convolution, pooling, resizing."""
 import itertools
 
+import ml_dtypes
 import numpy as np
 
 from peer import ALL, FLOATS, NUMBERS, Case, entry, is_float, np_dtype, to, wide
@@ -181,8 +182,11 @@ def max_pool(g, name):
         layout = [base, "N" + LETTERS[n] + "C"][i % 2]
         x = g.array((1 + i % 2, 2, *[a[0] for a in axes]))
 
+        # In the padding alone the greatest is the least finite number.
+        least = float(ml_dtypes.finfo(np_dtype(g.dtype)).min) if g.float else least_of(g.dtype)
+
         def want():
-            y = pooled(wide(x), axes, ceil, lambda part, _: part.max(-1, initial=least_of(g.dtype)))
+            y = pooled(wide(x), axes, ceil, lambda part, _: part.max(-1, initial=least))
             return permuted(to(g.dtype, y.astype(wide(x).dtype)), base, layout)
         yield Case(f"{name}({{}}, {pool_text(axes, layout, ceil)})", [permuted(x, base, layout)], want)
 
