@@ -126,31 +126,36 @@ static const Runnable *code_for(RelaySession *s, HotCode *h, uint32_t n, const V
     return f && f->code.env ? &f->code : r;
 }
 
+/* The code may run for the last time now, and what is written may be what the evaluator runs: that stays prepared. */
+static void release_runnable(RelaySession *s, Runnable *r)
+{
+    if (s->jit && r->env && r->env != s->env)
+        s->jit_table->forget(s->jit, r->env);
+    module_release(r->env);
+    module_release(r->written);
+    *r = (Runnable){0};
+}
+
 static void release_shapes(RelaySession *s, HotCode *h)
 {
     for (HotShapes *f = h->shapes, *next; f; f = next) {
         next = f->next;
-        if (f->code.env)
-            engine_release(s, &f->code);
+        if (f->code.written)
+            optimise_forget(s, f->code.written);
+        release_runnable(s, &f->code);
         free(f);
     }
     h->shapes = NULL;
 }
 
-/* The code may run for the last time now, and what is written may be what the evaluator runs: that stays prepared. */
 static void release_code(RelaySession *s, HotCode *h)
 {
-    Runnable *r = &h->code;
     release_shapes(s, h);
-    if (s->jit && r->env && r->env != s->env)
-        s->jit_table->forget(s->jit, r->env);
     if (h->at_types)
         optimise_forget(s, h->at_types);
-    module_release(r->env);
-    module_release(r->written);
+    release_runnable(s, &h->code);
     module_release(h->at_types);
     module_release(h->env);
-    *r = (Runnable){0};
     h->env = h->at_types = NULL;
 }
 
