@@ -47,6 +47,7 @@ class Full(unittest.TestCase):
             found = [row[2] for row in client.ask("history_request", question)[0]["history"]]
             self.assertEqual(found, ["1 + 2", "3 + 4"])
             client.execute("5 + 6")
+            client.ask("history_request", question)     # entries are written after the answer
             self.assertEqual(kernel.output().count("is not kept for later"), 1, kernel.output())
 
 
