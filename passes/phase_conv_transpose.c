@@ -22,8 +22,8 @@
 /* With fewer channels what steps by one is as good as it is. */
 enum { CHANNELS_LEAST = 16 };
 
-/* A phase that is computed alone has so many channels, and, for weights that are not known are laid out each time, so many places in all
- * images. There are no more phases than that. Phases that are alike are computed alone where together they have so many times the places. */
+/* A phase that is computed alone has so many channels, and so many places in all images where its weights are not known: those are laid
+ * out each time. There are no more phases than that. Phases that are alike are computed alone where together they have so many times the places. */
 enum { ALONE_LEAST = 16, ALONE_PLACES_LEAST = 64, ALONE_MOST = 9 };
 #define TOGETHER_LEAST 1.25
 

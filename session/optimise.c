@@ -247,8 +247,7 @@ void optimise_watched(RelaySession *s, Module *env, const Name *name, const Pass
     arena_deinit(&o.arena);
 }
 
-/* The types of the arguments' values where they say more; whether one does. */
-static bool find_types(RelaySession *s, const Function *f, const Value *args, const Type **types)
+bool optimise_find_types(RelaySession *s, const Function *f, const Value *args, const Type **types)
 {
     bool any = false;
     for (uint32_t i = 0; i < f->params.n; i++) {
@@ -278,7 +277,7 @@ Module *optimise_for_shapes(RelaySession *s, Module *env, const Name *name, cons
     arena_init(&o.arena, &s->cx.limits);
     find_reached(&o, def);
     const Type **types = arena_alloc_must(&o.arena, def->fn->params.n + 1, sizeof *types);
-    bool open = find_types(s, def->fn, args, types) || calls_open(&o);
+    bool open = optimise_find_types(s, def->fn, args, types) || calls_open(&o);
     Module *slice = open ? written_of(&o, false) : NULL;
     PassContext pc = context_of(s, env);
     Module *made = slice ? specialize_shapes(&pc, slice, name, types) : NULL;

@@ -10,6 +10,8 @@
 Module *optimise(RelaySession *s, Module *env, const Name *name);
 /* Runs the pipeline on all that `name` reaches, and tells the listener of that context each pass; nothing is kept. */
 void optimise_watched(RelaySession *s, Module *env, const Name *name, const PassContext *listener);
+/* The types of the arguments' values where they say more than those of the parameters, else NULL; whether one does. */
+bool optimise_find_types(RelaySession *s, const Function *f, const Value *args, const Type **types);
 /* The environment for a call with these arguments: env itself where neither the types of `name` nor those of what it calls leave extents
  * open, or where it can only be compiled as it is; else one that has `name` for their extents. The caller's. */
 Module *optimise_for_shapes(RelaySession *s, Module *env, const Name *name, const Value *args);

@@ -5,8 +5,6 @@
 
 #include "base/memory.h"
 #include "interp/tier.h"
-#include "ir/shapes.h"
-#include "passes/specialize_shapes.h"
 #include "session/optimise.h"
 
 #include <stdlib.h>
@@ -16,7 +14,7 @@
 typedef struct HotShapes {
     struct HotShapes *next;
     Runnable code; /* without an `env` the code for all extents serves them */
-    const Type *types[]; /* of the arguments */
+    const Type *types[]; /* of the arguments (optimise_find_types) */
 } HotShapes;
 
 /* So many of a definition; calls with others run the code for all. */
@@ -83,7 +81,7 @@ static Module *at_types(RelaySession *s, const HotDef *hot, const Def *def)
 static HotShapes *find_shapes(const HotCode *h, uint32_t n, const Type *const *types, size_t *count)
 {
     for (HotShapes *f = h->shapes; f; f = f->next, ++*count)
-        if (n == 0 || memcmp(f->types, types, n * sizeof *types) == 0)
+        if (memcmp(f->types, types, n * sizeof *types) == 0)
             return f;
     return NULL;
 }
@@ -114,11 +112,8 @@ static const Runnable *code_for(RelaySession *s, HotCode *h, uint32_t n, const V
     const Runnable *r = &h->code;
     const Def *def = r->written ? module_find(r->written, r->name) : NULL;
     if (!def || !def->fn || n > PARAMS_MOST || n != def->fn->params.n ||
-        !specialize_leaves_open(def->fn))
+        !optimise_find_types(s, def->fn, args, types))
         return r;
-    for (uint32_t i = 0; i < n; i++)
-        types[i] = shapes_of_value(&s->cx, type_resolve(&s->cx, def->fn->params.at[i]->base.type),
-                                   args[i]);
     size_t count = 0;
     const HotShapes *f = find_shapes(h, n, types, &count);
     if (!f && count < SHAPES_MOST)
