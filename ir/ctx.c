@@ -40,6 +40,19 @@ void ctx_deinit(Ctx *cx)
     limits_deinit(&cx->limits);
 }
 
+void attempt_begin(Attempt *a, Ctx *cx)
+{
+    a->before = cx->diags;
+    diags_init(&a->found, &cx->limits);
+    cx->diags = &a->found;
+}
+
+void attempt_end(Attempt *a, Ctx *cx)
+{
+    cx->diags = a->before;
+    diags_deinit(&a->found);
+}
+
 const Name *ctx_name(Ctx *cx, const char *text)
 {
     return name_intern(&cx->names, text, strlen(text));

@@ -61,6 +61,13 @@ static inline Arena *ctx_scratch(Ctx *cx)
 bool ctx_init(Ctx *cx, const OpTable *ops);
 void ctx_deinit(Ctx *cx);
 
+/* An attempt whose diagnostics nobody hears: `found` has them until it ends. */
+typedef struct Attempt {
+    Diags found, *before;
+} Attempt;
+void attempt_begin(Attempt *a, Ctx *cx);
+void attempt_end(Attempt *a, Ctx *cx);
+
 const Name *ctx_name(Ctx *cx, const char *text);
 const Name *ctx_name_str(Ctx *cx, Str text);
 

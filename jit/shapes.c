@@ -88,17 +88,15 @@ static const Type *result_of(Looking *l, const OpUse *u)
 {
     const Value *values[ARGS_MOST];
     Ctx *cx = l->g->cx;
-    Diags quiet, *kept = cx->diags;
+    Attempt attempt;
     for (uint32_t i = 0; i < u->n; i++) {
         if (shapes_unknown(u->types[i]))
             return NULL;
         values[i] = u->known[i] ? &u->known[i]->value : NULL;
     }
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    attempt_begin(&attempt, cx);
     const Type *t = op_type(cx, u->op, u->attrs, u->span, u->n, u->types, values);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     return t;
 }
 

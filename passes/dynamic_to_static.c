@@ -228,14 +228,12 @@ static bool copy_functions(Ctx *cx, Module *to, const Module *from, const Module
 static Module *try_types(PassRun *run, Module *m, const Module *tried, bool *good)
 {
     Ctx *cx = run->cx;
-    Diags quiet, *kept = cx->diags;
+    Attempt attempt;
     Module *now = module_derive(m);
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    attempt_begin(&attempt, cx);
     *good =
         now && copy_functions(cx, now, m, tried) && typecheck_module(cx, now, run->context->env);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     return now;
 }
 

@@ -599,13 +599,11 @@ static Expr *to_integers(Region *r, const Call *quantize_call)
 static Expr *to_integers_quietly(Region *r, const Call *call)
 {
     Ctx *cx = r->rw->cx;
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     Expr *made = to_integers(r, call);
     bool good = made && made->type && type_equal(made->type, call->base.type);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     return good ? made : NULL;
 }
 
@@ -670,13 +668,11 @@ static Expr *convert_alone(Rewriter *rw, const Expr *old, Expr *now)
     r.dequantize = op_find(cx, str_of("qnn.dequantize"));
     if (!r.dequantize || !expr_call_of_op(now))
         return now;
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     Expr *made = by_itself(&r, now);
     bool good = made && made->type && old->type && type_equal(made->type, old->type);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     ptrmap_deinit(&r.known);
     return good ? made : now;
 }

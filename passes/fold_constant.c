@@ -101,12 +101,10 @@ Value fold_any_of_type(Ctx *cx, const Type *t)
 /* What fails stays in the program, which says so if it ever comes there. */
 Value fold_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, const Value *args)
 {
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     Value v = op_eval(cx, op, attrs, span, n, args);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     return v;
 }
 

@@ -568,20 +568,18 @@ Module *passes_run_for_code(PassContext *pc, Module *m)
     pc->require = pc->opt_level >= 2 ? code_wants : NULL;
     if (!typecheck_module(cx, m, pc->env))
         return NULL;
-    Diags found, *kept = cx->diags;
-    diags_init(&found, &cx->limits);
-    cx->diags = &found;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     Module *now = run_text(pc, module_retain(m),
                            sources_constant(&cx->sources, "default pipeline", code_pipeline), 1);
-    cx->diags = kept;
     /* Types that constants made known may show that a call can only fail. Nobody knows whether it is reached: so the program stays,
      * and says it when it is. */
-    bool fails = !now && found.errors && cx->limits.hit == LIMIT_NONE;
-    if (tell_bugs(&found, kept)) {
+    bool fails = !now && attempt.found.errors && cx->limits.hit == LIMIT_NONE;
+    if (tell_bugs(&attempt.found, attempt.before)) {
         module_release(now);
         now = NULL;
         fails = false;
     }
-    diags_deinit(&found);
+    attempt_end(&attempt, cx);
     return fails ? module_retain(m) : now;
 }

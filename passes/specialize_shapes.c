@@ -113,12 +113,10 @@ static Module *try_types(PassContext *pc, Module *m, const Def *def, const Type 
         ir_walk(&f->base, loosen, NULL, &(Loosening){f, functions});
         module_define(now, def->name, f, def->span, now);
     }
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     bool good = f && typecheck_module(cx, now, pc->env);
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, cx);
     if (good && keeps_shapes(module_find(now, def->name)))
         return now;
     module_release(now);
@@ -127,12 +125,10 @@ static Module *try_types(PassContext *pc, Module *m, const Def *def, const Type 
 
 static Module *quietly(PassContext *pc, Module *m, const char *pipeline)
 {
-    Diags quiet, *kept = pc->cx->diags;
-    diags_init(&quiet, NULL);
-    pc->cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, pc->cx);
     Module *now = m ? passes_run_text(pc, m, pipeline) : NULL;
-    pc->cx->diags = kept;
-    diags_deinit(&quiet);
+    attempt_end(&attempt, pc->cx);
     module_release(m);
     return now;
 }

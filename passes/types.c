@@ -97,13 +97,11 @@ Expr *expr_type_ops(Ctx *cx, Expr *e)
 
 bool expr_try_type_ops(Ctx *cx, Expr *e)
 {
-    Diags quiet, *kept = cx->diags;
-    diags_init(&quiet, NULL);
-    cx->diags = &quiet;
+    Attempt attempt;
+    attempt_begin(&attempt, cx);
     expr_type_ops(cx, e);
-    bool good = quiet.errors == 0 && e && e->type;
-    cx->diags = kept;
-    diags_deinit(&quiet);
+    bool good = attempt.found.errors == 0 && e && e->type;
+    attempt_end(&attempt, cx);
     return good;
 }
 

@@ -108,9 +108,8 @@ bool describe_seen(Buf *b, const Trail *t, const char *text, uint32_t source, si
 bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size_t cursor,
                      AroundWhat what)
 {
-    Diags silent, *before = s->cx.diags;
-    diags_init(&silent, &s->cx.limits);
-    s->cx.diags = &silent;
+    Attempt attempt;
+    attempt_begin(&attempt, &s->cx);
     uint32_t source = sources_add(&s->cx.sources, "input", text, len);
     Trail t = {0};
     Span at;
@@ -119,8 +118,7 @@ bool describe_around(RelaySession *s, Buf *b, const char *text, size_t len, size
     bool found = describe_seen(b, &t, text, source, cursor, what, &at);
     trail_deinit(&t);
     sources_drop(&s->cx.sources, source);
-    diags_deinit(&silent);
-    s->cx.diags = before;
+    attempt_end(&attempt, &s->cx);
     return found;
 }
 
@@ -397,13 +395,12 @@ static void take_fits(const Wanted *w, const Diags *ds, uint32_t source, size_t 
 void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more)
 {
     Buf asked = {0};
-    Diags found, *before = s->cx.diags;
+    Attempt attempt;
     if (text.len > WANTED_MOST)
         return;
     w->place = pattern_place(text.ptr, at.from);
     write_hole(&asked, text, at, w->place, more);
-    diags_init(&found, &s->cx.limits);
-    s->cx.diags = &found;
+    attempt_begin(&attempt, &s->cx);
     uint32_t source = sources_add(&s->cx.sources, "input", buf_text(&asked), asked.n);
     Trail t = {0};
     if (source && trail_init(&t, s))
@@ -420,10 +417,9 @@ void find_wanted(RelaySession *s, Wanted *w, Str text, RelayRange at, int more)
     if (w->type && w->place != PATTERN_NOWHERE)
         find_patterns(s, w, match, v, skip_fields(text, at.to) > at.to);
     if (w->place == PATTERN_NOWHERE)
-        take_fits(w, &found, source, at.from);
+        take_fits(w, &attempt.found, source, at.from);
     trail_deinit(&t);
     sources_drop(&s->cx.sources, source);
-    diags_deinit(&found);
-    s->cx.diags = before;
+    attempt_end(&attempt, &s->cx);
     buf_deinit(&asked);
 }

@@ -272,31 +272,13 @@ static Before run_before(const Runs *r, const BlameWish *w, Module *m)
 
 /* ---- attempts -------------------------------------------------------------------------------------------------------------------- */
 
-/* What goes wrong while something is tried is not told. */
-typedef struct Quiet {
-    Diags found, *kept;
-} Quiet;
-
-static void quiet_begin(Quiet *q, RelaySession *s)
-{
-    diags_init(&q->found, &s->cx.limits);
-    q->kept = s->cx.diags;
-    s->cx.diags = &q->found;
-}
-
 /* The message of what went wrong first; NULL: nothing did. Lent until the end. */
-static const char *quiet_message(const Quiet *q)
+static const char *first_message(const Attempt *a)
 {
-    const Diag *d = q->found.first;
+    const Diag *d = a->found.first;
     while (d && d->severity != SEVERITY_ERROR && d->severity != SEVERITY_BUG)
         d = d->next;
     return d ? d->message : NULL;
-}
-
-static void quiet_end(Quiet *q, RelaySession *s)
-{
-    s->cx.diags = q->kept;
-    diags_deinit(&q->found);
 }
 
 static void show(Blame *b, Buf *out, Value v)
@@ -309,12 +291,12 @@ static void show(Blame *b, Buf *out, Value v)
 /* Whether it takes longer, looked at twice. */
 static bool slower(const Runs *r, const BlameWish *w, Before *was, Module *now, Difference *out)
 {
-    Quiet quiet;
-    quiet_begin(&quiet, r->b->s);
+    Attempt attempt;
+    attempt_begin(&attempt, &r->b->s->cx);
     double is = clock_program(r, w, now);
     if (is > SLOWER * was->seconds)
         is = fmin(is, clock_program(r, w, now));
-    quiet_end(&quiet, r->b->s);
+    attempt_end(&attempt, &r->b->s->cx);
     bool other = isfinite(is) && is > SLOWER * was->seconds;
     if (other) {
         buf_printf(&out->why, "it takes %.1f times as long", is / was->seconds);
@@ -340,10 +322,10 @@ static bool differs(const Runs *r, const BlameWish *w, Before *before, Module *n
         buf_str(&out->why, "the type");
         return true;
     }
-    Quiet quiet;
-    quiet_begin(&quiet, b->s);
+    Attempt attempt;
+    attempt_begin(&attempt, &b->s->cx);
     Value is = run(r, w, now, engine);
-    const char *message = quiet_message(&quiet);
+    const char *message = first_message(&attempt);
     bool none = value_is_none(is), other;
     other = none ? message != NULL : !same_value(b, was, is, &out->why);
     if (other && none)
@@ -352,7 +334,7 @@ static bool differs(const Runs *r, const BlameWish *w, Before *before, Module *n
         show(b, &out->was, was);
         show(b, &out->is, is);
     }
-    quiet_end(&quiet, b->s);
+    attempt_end(&attempt, &b->s->cx);
     value_release(is);
     return other && b->s->cx.limits.hit == LIMIT_NONE;
 }
@@ -371,17 +353,17 @@ static Module *run_pipeline(Blame *b, const BlameWish *w, Trace *t)
 static bool also_differs(Blame *b, const BlameWish *w)
 {
     Runs r = {0};
-    Quiet quiet;
+    Attempt attempt;
     Difference d = {0};
     bool other = false;
     progress_step(&b->s->progress, b->tries++);
-    quiet_begin(&quiet, b->s);
+    attempt_begin(&attempt, &b->s->cx);
     bool ready = typecheck_module(&b->s->cx, w->m, b->s->env) && runs_init(&r, b, w, w->m);
     Before was = ready ? run_before(&r, w, w->m) : (Before){.value = value_none()};
     Module *now = value_is_none(was.value) ? NULL
                   : w->pipeline.len        ? run_pipeline(b, w, NULL)
                                            : module_retain(w->m);
-    quiet_end(&quiet, b->s);
+    attempt_end(&attempt, &b->s->cx);
     if (now)
         other = differs(&r, w, &was, now, w->pipeline.len ? ENGINE_INTERP : ENGINE_JIT, &d);
     difference_deinit(&d);
@@ -702,11 +684,11 @@ static Module *after_rewrites(Travel *t, Module *m, uint64_t n)
 /* Whether it differs after so many rewrites; what goes wrong with them is not told. The module is the caller's. */
 static Module *look_after(Travel *t, Module *m, uint64_t n, bool *other)
 {
-    Quiet quiet;
+    Attempt attempt;
     Difference d = {0};
-    quiet_begin(&quiet, t->b->s);
+    attempt_begin(&attempt, &t->b->s->cx);
     Module *now = after_rewrites(t, m, n);
-    quiet_end(&quiet, t->b->s);
+    attempt_end(&attempt, &t->b->s->cx);
     *other = now && differs(t->runs, t->b->wish, &t->was, now, ENGINE_INTERP, &d);
     difference_deinit(&d);
     return now;
@@ -1060,16 +1042,16 @@ static void show_rewrites(Travel *t, size_t n)
 static bool can_be_run(Travel *t, Runs *r, const BlameWish *w)
 {
     RelaySession *s = t->b->s;
-    Quiet quiet;
-    quiet_begin(&quiet, s);
+    Attempt attempt;
+    attempt_begin(&attempt, &s->cx);
     bool ready = runs_init(r, t->b, w, w->m);
     t->was = ready ? run_before(r, w, w->m) : (Before){.value = value_none()};
-    const char *message = quiet_message(&quiet);
+    const char *message = first_message(&attempt);
     bool runs = !value_is_none(t->was.value);
     if (!runs && s->cx.limits.hit == LIMIT_NONE)
         emit_printf(s, RELAY_OUTPUT_STREAM, "it is not run: %s\n",
                     message ? message : "no random values can be made for all parameters");
-    quiet_end(&quiet, s);
+    attempt_end(&attempt, &s->cx);
     return runs;
 }
 
