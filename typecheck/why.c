@@ -453,10 +453,20 @@ static void follow_pattern(Why *w, uint32_t step, const Var *v, const Binder *b,
         answer_text(w, step, v->base.span, "the pattern decides");
 }
 
+/* A `?` that is written, unless it became known all the same. */
+static bool is_declared_open(const Type *written, const Type *now, const Part *part)
+{
+    written = written && part->kind == PART_DIM ? part_type(written, part) : NULL;
+    now = written && now ? part_type(now, part) : NULL;
+    return now && written->dims[part->dim] == DIM_ANY && now->dims[part->dim] < 0;
+}
+
 static void follow_var(Why *w, uint32_t step, const Var *v, const Part *part)
 {
     const Binder *b = ptrmap_find(&w->binders, v);
-    if (part_written(v->annotation, part)) {
+    bool is_param = b && b->kind == BINDER_PARAM;
+    if (part_written(v->annotation, part) ||
+        (is_param && is_declared_open(v->annotation, v->base.type, part))) {
         answer_text(w, step, v->base.span, "`%%%s` is declared so", v->name->text);
         return;
     }
