@@ -535,7 +535,8 @@ static const char default_pipeline[] = DEFAULT_PIPELINE;
 static const char code_pipeline[] =
     "Inline{worthwhile=True},SpecializeRecursion,BatchRecursion,ToGraphNormalForm,"
     "ConvertLayout{desired_layouts={\"nn.conv2d\": [\"NCHW\", "
-    "\"OIHW\"]}},WidenHalves,PhaseConvTranspose,StackConv3D,SplitPools," DEFAULT_PIPELINE;
+    "\"OIHW\"]}},WidenHalves,PhaseConvTranspose,StackConv3D,SplitPools," DEFAULT_PIPELINE
+    ",JoinKernels";
 
 const char *passes_default(int level)
 {

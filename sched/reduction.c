@@ -392,8 +392,7 @@ static void join_inside(Sched *s, NestNode *loop)
     }
 }
 
-/* The tensors between the stages of a row: in registers, in the result, or in memory of its own. */
-static void narrow_all(Sched *s, NestNode *node)
+void sched_narrow(Sched *s, NestNode *node)
 {
     NestAccesses all = nest_accesses(s->n, node);
     for (size_t i = 0; i < all.n; i++)
@@ -519,7 +518,7 @@ bool sched_rows(Sched *s, NestNode *node)
     if (!any)
         return false;
     join_inside(s, node);
-    narrow_all(s, node);
+    sched_narrow(s, node);
     schedule_row(s, node);
     sched_near(s, node);
     return true;

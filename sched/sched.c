@@ -239,29 +239,89 @@ void sched_map(Sched *s, NestNode *node)
 
 /* ---- the parts of a program ------------------------------------------------------------------------------------------------ */
 
-typedef struct Kinds {
-    bool folds, maps;
-} Kinds;
-
-static void find_kinds(void *data, NestNode *node)
+static void find_fold(void *data, NestNode *node)
 {
-    Kinds *k = data;
-    k->folds |= node->kind == NEST_FOLD;
+    *(bool *)data |= node->kind == NEST_FOLD;
+}
+
+static void find_other(void *data, NestNode *node)
+{
+    *(bool *)data |=
+        node->kind != NEST_STORE && (node->kind != NEST_LOOP || node->way != NEST_SERIAL);
+}
+
+/* Whether it is loops of elements on their own, which nobody has seen to. */
+static bool is_map(NestNode *node)
+{
+    bool other = node->kind != NEST_LOOP;
+    nest_each(node, find_other, &other);
+    return !other;
+}
+
+/* Parts of one tensor stay apart: they go through other elements each. */
+static bool write_the_same(Sched *s, NestNode *a, NestNode *b)
+{
+    NestAccesses here = nest_accesses(s->n, a), there = nest_accesses(s->n, b);
+    for (size_t i = 0; i < here.n; i++)
+        for (size_t k = 0; k < there.n; k++)
+            if (here.at[i].writes && there.at[k].writes && here.at[i].buffer == there.at[k].buffer)
+                return true;
+    return false;
+}
+
+/* The loops in the loop, which were those of two, become one as far as they may. */
+static void join_inner(Sched *s, NestNode *loop)
+{
+    if (loop->body.n == 2 && loop->body.at[0]->kind == NEST_LOOP &&
+        nest_join(s->n, loop->body.at[0]))
+        join_inner(s, loop->body.at[0]);
+}
+
+/* Loops of elements, one behind the other, that read or make the same ones are one: each is read once, and what only the next one reads
+ * stays in registers. */
+static bool join_maps(Sched *s, NestNode *node)
+{
+    const NestBlock *root = nest_block(s->n, NULL);
+    bool any = false;
+    for (size_t next = nest_index(s->n, node) + 1; next < root->n && is_map(root->at[next]) &&
+                                                   !write_the_same(s, node, root->at[next]) &&
+                                                   nest_join(s->n, node);)
+        any = true, join_inner(s, node);
+    return any;
+}
+
+/* Each loop that is in no other, or only in such as hold several. */
+static void sched_maps(Sched *s, NestNode *node)
+{
+    NestBlock parts = {0};
+    if (node->body.n == 1 || node->body.at[0]->kind != NEST_LOOP) {
+        sched_map(s, node);
+        return;
+    }
+    for (size_t i = 0; i < node->body.n; i++)
+        vec_push(&parts, s->arena, node->body.at[i]);
+    for (size_t i = 0; i < parts.n; i++)
+        sched_maps(s, parts.at[i]);
 }
 
 static void schedule(Sched *s, NestNode *node)
 {
-    Kinds k = {0};
+    bool folds = false;
     if (node->kind != NEST_LOOP)
         return;
-    nest_each(node, find_kinds, &k);
     s->lanes = sched_lanes(s, node);
     if (sched_rows(s, node))
         return;
-    if (k.folds)
+    nest_each(node, find_fold, &folds);
+    if (folds) {
         sched_reduction(s, node);
-    else
+    } else if (is_map(node) && join_maps(s, node)) {
+        sched_narrow(s, node);
+        s->lanes = sched_lanes(s, node);
+        sched_maps(s, node);
+    } else {
         sched_map(s, node);
+    }
 }
 
 /* ---- threads --------------------------------------------------------------------------------------------------------------- */

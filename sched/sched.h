@@ -96,5 +96,7 @@ void sched_map(Sched *s, NestNode *node);
 void sched_reduction(Sched *s, NestNode *node);
 /* Reductions along rows and what else is done with the rows, in one loop; false when there is nothing to join. */
 bool sched_rows(Sched *s, NestNode *node);
+/* The tensors between the stages of a loop: in registers, in the result, or in memory of its own. */
+void sched_narrow(Sched *s, NestNode *node);
 
 #endif
