@@ -1,6 +1,7 @@
-/* The evaluator from C: limits, refusals, redefinition, function values, counting. */
+/* The evaluator from C: limits, refusals, redefinition, function values, what is hot. */
 #include "check.h"
 #include "interp/interp.h"
+#include "interp/tier.h"
 #include "parser/parser.h"
 #include "runtime/show.h"
 #include "stdlib/stdlib.h"
@@ -186,6 +187,38 @@ static void test_redefinition(Module *m)
     interp_free(in);
 }
 
+static void *note_begun(void *data, const HotDef *hot)
+{
+    (void)hot;
+    ++*(int *)data;
+    return NULL;
+}
+
+/* How often code is wanted for a definition of whose closures one is called again and again; with `gone` it itself is called no more. */
+static int times_wanted(Module *m, bool gone)
+{
+    int begun = 0;
+    Tier tier = {.begin = note_begun, .data = &begun};
+    Interp *in = interp_new(&cx);
+    interp_set_tier(in, &tier);
+    interp_tier_counts(in, 100, UINT64_MAX);
+    interp_tier_on(in, true);
+    Value five = value_int32(5), f = call(in, m, "adder", 10);
+    if (gone)
+        interp_forget(in, m);
+    for (int i = 0; i < 200; i++)
+        value_release(interp_call(in, m, f, 1, &five, (Span){0}));
+    interp_free(in);
+    value_release(f);
+    return begun;
+}
+
+static void test_hot(Module *m)
+{
+    CHECK(times_wanted(m, false) == 1);
+    CHECK(times_wanted(m, true) == 0);
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -196,6 +229,7 @@ int main(void)
         test_refusals(m);
         test_function_values(m);
         test_redefinition(m);
+        test_hot(m);
     }
     module_release(m);
     heap_break_cycles(&cx.limits);
