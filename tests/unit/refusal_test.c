@@ -3,7 +3,9 @@
 #include "base/diag.h"
 #include "base/limit.h"
 #include "base/memory.h"
+#include "base/source.h"
 #include "check.h"
+#include "runtime/tensor.h"
 
 /* More than there is. */
 #define TOO_MUCH (SIZE_MAX / 4)
@@ -50,9 +52,47 @@ static void test_count(void)
     diags_deinit(&diags);
 }
 
+/* The calls until one is refused; 0: none is. */
+static int refuse;
+
+void *__real_memory_alloc(size_t n);
+void *__wrap_memory_alloc(size_t n);
+
+void *__wrap_memory_alloc(size_t n)
+{
+    return refuse > 0 && --refuse == 0 ? NULL : __real_memory_alloc(n);
+}
+
+static void let_go(void *owner)
+{
+    ++*(int *)owner;
+}
+
+/* What was there before the refusal is given back, or the sanitizers tell. */
+static void test_losses(void)
+{
+    static const int64_t shape[1] = {2};
+    static const float data[32];
+    SourceMap m;
+    int gone = 0;
+    sources_init(&m);
+    for (int k = 1; k <= 3; k++) {
+        refuse = k;
+        CHECK((sources_add(&m, "name", "text", 4) == 0) == (k < 3));
+        refuse = k;
+        Tensor *t = tensor_over(dtype_of(DT_FLOAT32), 1, shape, data, let_go, &gone);
+        CHECK((t == NULL) == (k < 3));
+        refuse = 0;
+        tensor_release(t);
+    }
+    CHECK(gone == 1);
+    sources_deinit(&m);
+}
+
 int main(void)
 {
     test_guards();
     test_count();
+    test_losses();
     return check_done();
 }
