@@ -445,6 +445,30 @@ static void test_corpus(const char *folder)
         closedir(dir);
 }
 
+/* A number that one text binds means nothing in another, be it among the first or far from them. */
+static void test_texts(void)
+{
+    static const char *const bound[] = {"def @a(%x: int32) { %1 = add(%x, 1); %1 }",
+                                        "def @a(%x: int32) { %99999 = add(%x, 1); %99999 }"};
+    static const char *const unbound[] = {"def @b() { %1 }", "def @b() { %99999 }"};
+    for (int i = 0; i < 2; i++) {
+        const char *texts[] = {bound[i], unbound[i]};
+        Span ranges[2];
+        ParseEnv env = {0};
+        for (int k = 0; k < 2; k++) {
+            uint32_t n = (uint32_t)strlen(texts[k]);
+            ranges[k] = (Span){sources_add(&cx.sources, "test", texts[k], n), 0, n};
+        }
+        diags_clear(cx.diags);
+        limits_start(&cx.limits);
+        Module *m = parse_definitions(&cx, 1, ranges, NULL, &env);
+        CHECK(m != NULL);
+        module_release(m);
+        CHECK(!parse_definitions(&cx, 2, ranges, NULL, &env));
+        CHECK(cx.diags->first && cx.diags->first->code == E0110_UNDEFINED_VARIABLE);
+    }
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -456,6 +480,7 @@ int main(void)
     test_places();
     test_depth();
     test_too_deep();
+    test_texts();
     test_refusals();
     test_corpus("tests/conformance/cases");
     ctx_deinit(&cx);
