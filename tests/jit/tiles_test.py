@@ -173,6 +173,12 @@ class Tiles(unittest.TestCase):
         text = self.relay("compile", program, {}, "--emit", "lowered")
         self.assertNotIn(" t0[", text.split("\n\n", 2)[-1].split("out[i0, i1, i2] =")[-1])
         self.agree(program, {})
+        for shapes, sides in [("(2, 3, 40, 64) (2, 3, 72, 64) (2, 3, 1, 72)", "bhqk"), ("(2, 16, 16, 64) (2, 16, 72, 64) (2, 16, 16, 72)", "bqhk")]:
+            x, y, z = re.findall(r"\(.*?\)", shapes)
+            self.agree(f"""def @main(%x: Tensor[{x}, float32], %y: Tensor[{y}, float32], %z: Tensor[{z}, float32]) {{
+  einsum((%x, %y), equation="bhqd,bhkd->{sides}") / 8f + %z
+}}
+""", {})
 
 
 if __name__ == "__main__":
