@@ -270,6 +270,34 @@ def @main(%x: Tensor[(2, 3, 2, 2), float32], %g: Tensor[(3), float32], %b: Tenso
         check(f"result {i}", w.shape == r.shape and np.allclose(w, r, atol=1e-4), f"{r}, wanted {w}")
 
 
+def test_export_windows(folder):
+    """Borders that are not the same on both sides; what ONNX has no word for is refused."""
+    from onnx import load
+    from onnx.reference import ReferenceEvaluator
+    program = f"{folder}/p.rly"
+    head = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 2, 5, 6), float32], %w: Tensor[(3, 2, 3, 2), float32], %g: Tensor[(5), float32]) {
+  """
+    open(program, "w").write(head + """(nn.conv2d(%x, %w, padding=[2, 0, 1, 1], channels=3, kernel_size=[3, 2]), nn.max_pool2d(%x, pool_size=[2, 3], padding=[0, 1, 1, 2]),
+   nn.avg_pool2d(%x, pool_size=[2, 3], padding=[0, 1, 1, 2], count_include_pad=True))
+}
+""")
+    got = relay("export", program)
+    check("export", got.returncode == 0, got.stderr)
+    given = {"x": array(1, 2, 5, 6), "w": array(3, 2, 3, 2), "g": array(5)}
+    m = load(f"{folder}/p.onnx")
+    np.savez(f"{folder}/p.npz")
+    given = {i.name: given[i.name] for i in m.graph.input}
+    for i, (w, r) in enumerate(zip(ReferenceEvaluator(m).run(None, given), run_both(folder, "p", **given))):
+        check(f"result {i}", w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}, wanted {w}")
+    for text, why in [("nn.adaptive_avg_pool2d(%x, output_size=[2, 1])", "more than one place"),
+                      ("nn.batch_norm(%x, %g, %g, %g, %g, axis=2).0", "another axis than 1"),
+                      ("nn.layer_norm(%x, %g, %g, axis=2)", "another axis than the last")]:
+        open(program, "w").write(f"{head}{text} }}\n")
+        got = relay("export", program)
+        check(text, got.returncode == 2 and why in got.stderr, got.stderr)
+
+
 SAVED = """#[version = "0.0.5"]
 def @half(%x: Tensor[(3), float32]) { multiply(%x, 0.5f) }
 def @main(%constant: Tensor[(3), float32], %n: int32) {
@@ -416,6 +444,25 @@ def against_reference(folder, name, m, want=None, **given):
         for w, r in zip(want, ReferenceEvaluator(f"{folder}/{name}_back.onnx").run(None, given)):
             check(f"{name} exported", w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}\n{w}")
     return back
+
+
+def test_lengths(folder):
+    """Of sequences of their own lengths each gives what it gives alone, and nothing behind its end."""
+    for kind, gates in [("LSTM", 4), ("GRU", 3)]:
+        names = ["y", "h", "c"][:3 if gates == 4 else 2]
+        for name, more in [("alone", []), ("several", ["", "n"])]:
+            save(model([helper.make_node(kind, ["x", "w", "r", *more], names, hidden_size=3, direction="bidirectional")],
+                       [value("x", ["steps", "batch", 2])] + [value("n", ["batch"], TensorProto.INT32)] * bool(more), [value(k, None) for k in names],
+                       {"w": array(2, 3 * gates, 2), "r": array(2, 3 * gates, 3)}), f"{folder}/{name}.onnx")
+            got = relay("import", f"{folder}/{name}.onnx", "-o", folder)
+            check(f"{kind} is imported", got.returncode == 0, got.stderr)
+        x, lengths = array(4, 2, 2), [4, 2]
+        got = run_both(folder, "several", x=x, n=np.array(lengths, "int32"))
+        for b, n in enumerate(lengths):
+            y, *states = run_both(folder, "alone", x=x[:n, b:b + 1])
+            check(f"{kind} of {n} steps", np.allclose(got[0][:n, :, b:b + 1], y, atol=1e-5) and not got[0][n:, :, b].any(), f"{got[0]}\n{y}")
+            for v, w in zip(got[1:], states):
+                check(f"{kind}: the state after {n} steps", np.allclose(v[:, b:b + 1], w, atol=1e-5), f"{v}\n{w}")
 
 
 def test_open(folder):
