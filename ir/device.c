@@ -33,8 +33,7 @@ bool device_is_known(Str device)
     for (at = kind + (kind < device.len && device.ptr[kind] == ':');
          at < device.len && isdigit((unsigned char)device.ptr[at]); at++)
         continue;
-    bool well =
-        kind > 0 && (at < device.len ? device.ptr[at] == '/' : device.ptr[at - 1] != ':');
+    bool well = kind > 0 && (at < device.len ? device.ptr[at] == '/' : device.ptr[at - 1] != ':');
     for (size_t i = device_kinds(names); i-- > 0 && well;)
         if (str_is((Str){device.ptr, kind}, names[i]))
             return true;

@@ -13,17 +13,20 @@ static bool is_inside(const NestNode *loop, const NestNode *node, int var)
     return of && nest_holds(loop, of);
 }
 
+/* Whether the first has no step outside of the loop in which it stands that the second has not. */
+static bool steps_outside_of(const NestNode *loop, const NestAccess *a, const NestAccess *b)
+{
+    for (int i = 0; i < a->at.n; i++)
+        if (!is_inside(loop, a->node, a->at.term[i].var) &&
+            nest_coefficient(&b->at, a->at.term[i].var) != a->at.term[i].by)
+            return false;
+    return true;
+}
+
 /* Whether two accesses step alike outside of the loop, so that their distance is known inside of it. */
 static bool same_outside(const NestNode *loop, const NestAccess *a, const NestAccess *b)
 {
-    for (int turn = 0; turn < 2; turn++, b = a == b ? b : a, a = b) {
-        for (int i = 0; i < a->at.n; i++) {
-            int var = a->at.term[i].var;
-            if (!is_inside(loop, a->node, var) && nest_coefficient(&b->at, var) != a->at.term[i].by)
-                return false;
-        }
-    }
-    return true;
+    return steps_outside_of(loop, a, b) && steps_outside_of(loop, b, a);
 }
 
 static int64_t magnitude(int64_t v)
@@ -126,7 +129,7 @@ static bool apart_in_planes(const NestNode *loop, const NestAccesses *all, int b
         most = !any || high > most ? high : most;
         any = true;
     }
-    return most - least < step && most - least < plane - step * (loop->extent - 1);
+    return most - least < step;
 }
 
 /* Whether each iteration keeps to a part of the buffer of its own. */
@@ -175,16 +178,6 @@ bool nest_independent(Nest *n, const NestNode *loop)
             !keeps_apart(loop, &all, a->buffer))
             return false;
     }
-    return true;
-}
-
-/* Whether the first has no step outside of the loop in which it stands that the second has not. */
-static bool steps_outside_of(const NestNode *loop, const NestAccess *a, const NestAccess *b)
-{
-    for (int i = 0; i < a->at.n; i++)
-        if (!is_inside(loop, a->node, a->at.term[i].var) &&
-            nest_coefficient(&b->at, a->at.term[i].var) != a->at.term[i].by)
-            return false;
     return true;
 }
 

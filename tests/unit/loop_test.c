@@ -491,6 +491,98 @@ static void test_ahead(void)
     CHECK(any && !nest_verify(n));
 }
 
+/* ---- what keeps apart ----------------------------------------------------------------------------------------------------- */
+
+enum { BODIES = 3, STORES = 4, LEVELS = 3 };
+
+/* Loops in two others, which store at places that step with all three; the last store stands in the first body. */
+typedef struct Bodies {
+    int64_t extent[2], inner[BODIES], from[STORES], by[STORES][LEVELS];
+    NestNode *loop; /* the second */
+} Bodies;
+
+static bool build_bodies(void *data, Nest *n, int stage)
+{
+    Bodies *d = data;
+    NestNode *outer = nest_loop(n, "p", d->extent[0]);
+    d->loop = nest_loop(n, "o", d->extent[1]);
+    nest_append(n, NULL, outer);
+    nest_append(n, outer, d->loop);
+    for (int k = 0; k < STORES; k++) {
+        NestNode *in = k < BODIES ? nest_loop(n, "i", d->inner[k]) : d->loop->body.at[k - BODIES];
+        NestLinear at = {.c = d->from[k]};
+        if (k < BODIES)
+            nest_append(n, d->loop, in);
+        nest_add_term(&at, outer->var, d->by[k][0]);
+        nest_add_term(&at, d->loop->var, d->by[k][1]);
+        nest_add_term(&at, in->var, d->by[k][2]);
+        nest_append(n, in,
+                    nest_store(n, n->n_inputs + stage, nest_position(n, &at),
+                               te_number(&n->te, i32, 1)));
+    }
+    return true;
+}
+
+static Nest *random_bodies(Bodies *d)
+{
+    static const int64_t steps[] = {0, 1, 1, 2, 3, 4, 6, 8, 12, 24, 24, 48};
+    int64_t size = 1 << 12;
+    TeBuilder b;
+    for (int i = 0; i < 2; i++)
+        d->extent[i] = 1 + below(4);
+    for (int k = 0; k < BODIES; k++)
+        d->inner[k] = 1 + below(4);
+    for (int k = 0; k < STORES; k++) {
+        d->from[k] = steps[below(12)] + (below(4) ? 0 : below(6));
+        for (int i = 0; i < LEVELS; i++)
+            d->by[k][i] = k && below(6) ? d->by[0][i] : steps[below(12)];
+    }
+    te_begin(&b, &cx, &arena);
+    TeTensor y = te_map(&b, i32, 1, &size, te_number(&b, i32, 0));
+    return nest_of(&cx, &arena, te_finish(&b, 1, &y, false),
+                   &(NestParts){.build = build_bodies, .data = d});
+}
+
+/* Whether one place is stored to in turns o and q of the second loop, for one turn of the first, by these statements. */
+static bool meets(const Bodies *d, int64_t o, int a, int64_t q, int b)
+{
+    bool meet = false;
+    for (int64_t p = 0; p < d->extent[0]; p++)
+        for (int64_t i = 0; i < d->inner[a % BODIES]; i++)
+            for (int64_t k = 0; k < d->inner[b % BODIES]; k++)
+                meet |= d->from[a] + p * d->by[a][0] + o * d->by[a][1] + i * d->by[a][2] ==
+                        d->from[b] + p * d->by[b][0] + q * d->by[b][1] + k * d->by[b][2];
+    return meet;
+}
+
+/* What is said to keep apart does: loops in the turns of another, and the turns. */
+static void test_apart(void)
+{
+    int found[2] = {0};
+    for (int turn = 0; turn < 20000; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        Bodies d;
+        Nest *n = random_bodies(&d);
+        bool bodies = false, turns = false;
+        for (int64_t o = 0; o < d.extent[1]; o++)
+            for (int64_t q = 0; q < d.extent[1]; q++)
+                for (int k = 0; k < STORES * STORES; k++) {
+                    int a = k / STORES, b = k % STORES;
+                    bool others = o != q || a % BODIES != b % BODIES;
+                    bool meet = others && meets(&d, o, a, q, b);
+                    bodies |= meet && o == q;
+                    turns |= meet && o != q;
+                }
+        bool apart = nest_bodies_apart(n, d.loop), independent = nest_independent(n, d.loop);
+        CHECK(!apart || !bodies);
+        CHECK(!independent || !turns);
+        found[0] += apart;
+        found[1] += independent && d.extent[1] > 1;
+        arena_reset(&arena, mark);
+    }
+    CHECK(found[0] > 100 && found[1] > 100);
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -506,6 +598,7 @@ int main(void)
     test_matrices();
     test_words();
     test_ahead();
+    test_apart();
     for (int i = 0; i < PRIMITIVES - 1; i++)
         if (!CHECK(taken[i] > 100 && turned > 100))
             printf("primitive %d was taken %ld times\n", i, taken[i]);
