@@ -177,6 +177,12 @@ static void test_lost(void)
     CHECK(w.diags.first->code == E0408_DRIVER && w.diags.first->notes != NULL);
     cuda_give(w.c, &block);
     CHECK(right(&w));
+    /* Also where something is given back. */
+    generation = cuda_generation(w.c);
+    setenv("STANDIN_FAIL", "cuGraphExecDestroy:1:700", 1);
+    CHECK(right(&w) && cuda_generation(w.c) != generation);
+    unsetenv("STANDIN_FAIL");
+    CHECK(right(&w));
     world_close(&w);
 }
 
