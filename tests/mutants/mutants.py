@@ -99,6 +99,9 @@ ARGUED = {
     "00faf6b725": "what is asked has more axes, or was refused before",
     "07c6326bd6": "no copy with a border is made: it costs only speed",
     "588880f2cb": "where no place is left for a skip none is for a larger one",
+    "086dfe62db": COMMUTES,
+    "03b8e152ec": "who fell asleep is woken by another thread, or does without a part of the loop: it costs only speed",
+    "025c144657": "code is wanted at a type that is still open, which is refused: it costs only speed",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 
