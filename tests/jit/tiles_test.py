@@ -165,6 +165,15 @@ class Tiles(unittest.TestCase):
             self.assertTrue(re.search(r"\nparallel " + shared, text), f"{rows} rows")
             self.agree(program, weights)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one thread")
+    def test_loops_one_behind_the_other_in_others(self):
+        """Images, groups in them, and in each whole blocks of channels and what is left over: what one body computed is not there in the next."""
+        program = """def @main(%x: Tensor[(3, 32, 17, 17), float32], %w: Tensor[(80, 16, 3, 3), float32]) {
+  nn.relu(nn.conv2d(%x, %w, channels=80, groups=2, kernel_size=[3, 3], padding=[1, 1]))
+}
+"""
+        self.agree(program, {})
+
     def test_what_follows_products_of_a_batch_is_done_where_they_are_stored(self):
         program = """def @main(%x: Tensor[(3, 40, 64), float32], %y: Tensor[(3, 72, 64), float32], %z: Tensor[(3, 1, 72), float32]) {
   nn.batch_matmul(%x, %y, transpose_b=True) / 8f + %z
