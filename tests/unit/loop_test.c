@@ -516,9 +516,9 @@ static bool build_bodies(void *data, Nest *n, int stage)
         nest_add_term(&at, outer->var, d->by[k][0]);
         nest_add_term(&at, d->loop->var, d->by[k][1]);
         nest_add_term(&at, in->var, d->by[k][2]);
-        nest_append(n, in,
-                    nest_store(n, n->n_inputs + stage, nest_position(n, &at),
-                               te_number(&n->te, i32, 1)));
+        nest_append(
+            n, in,
+            nest_store(n, n->n_inputs + stage, nest_position(n, &at), te_number(&n->te, i32, 1)));
     }
     return true;
 }
