@@ -352,13 +352,7 @@ Ssa wide_polynomial(const Lanes *l, Ssa x, const double *c, int n)
     return r;
 }
 
-/* What is computed where some lane is far off: between far_begin and far_end code is made for that case alone. */
-typedef struct Far {
-    LLVMBasicBlockRef go, from[2];
-    Ssa values[2];
-} Far;
-
-static Far far_begin(const Lanes *l, Ssa far, Ssa near)
+Far far_begin(const Lanes *l, Ssa far, Ssa near)
 {
     Gen *g = l->g;
     Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
@@ -369,7 +363,7 @@ static Far far_begin(const Lanes *l, Ssa far, Ssa near)
     return f;
 }
 
-static Ssa far_end(const Lanes *l, Far *f, Ssa v)
+Ssa far_end(const Lanes *l, Far *f, Ssa v)
 {
     Gen *g = l->g;
     f->values[1] = v;

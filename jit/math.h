@@ -17,6 +17,14 @@ Ssa wide_when(const Lanes *l, LLVMRealPredicate p, Ssa x, double than, Ssa then,
 Ssa wide_call(const Lanes *l, const char *name, Ssa x);
 /* What has the sign of x, as all odd functions have. */
 Ssa with_sign(const Lanes *l, Ssa v, Ssa x);
+/* What is computed where some lane is far off, in place of `near`: between far_begin and far_end code is made for that case alone. */
+typedef struct Far {
+    LLVMBasicBlockRef go, from[2];
+    Ssa values[2];
+} Far;
+Far far_begin(const Lanes *l, Ssa far, Ssa near);
+/* The value of all lanes, which in that case is `v`. */
+Ssa far_end(const Lanes *l, Far *f, Ssa v);
 /* What the C library gives where some lane is far off, a call for each, else what is near. */
 Ssa unless_far(const Lanes *l, DType t, Ssa far, Ssa near, const char *name, Ssa *args, unsigned n);
 /* x^y of |x|^y: what the C library says of signs, zeros and infinities. */

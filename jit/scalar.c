@@ -1,7 +1,7 @@
 /* The meaning of each scalar function (te/scalar.def) as LLVM code, for one value or a vector of them. The evaluator's loops in
  * te/loops_int.c and te/loops_float.c say the same in C. */
 #include "te/te.h"
-#include "jit/internal.h"
+#include "jit/math.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -317,19 +317,7 @@ static Ssa float_mod(const Lanes *l, DType t, Ssa x, Ssa y)
     signs[0] = LLVMBuildSelect(b, below, LLVMBuildFAdd(b, rest, d, ""), rest, "");
     signs[1] = x;
     Ssa quick = intrinsic(l, "llvm.copysign", signs, 2);
-    Ssa odd = lanes_any(l, LLVMBuildNot(b, fits, ""));
-    Ssa fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(b));
-    LLVMBasicBlockRef ask = gen_block(g, fn, "ask"), go = gen_block(g, fn, "go");
-    LLVMBasicBlockRef from[2] = {LLVMGetInsertBlock(b)};
-    gen_branch(g, odd, ask, go, false);
-    LLVMPositionBuilderAtEnd(b, ask);
-    Ssa values[2] = {quick, lanes_library(l, "fmod", t, both, 2)};
-    from[1] = LLVMGetInsertBlock(b);
-    LLVMBuildBr(b, go);
-    LLVMPositionBuilderAtEnd(b, go);
-    Ssa out = LLVMBuildPhi(b, LLVMTypeOf(x), "");
-    LLVMAddIncoming(out, values, from, 2);
-    return out;
+    return unless_far(l, t, LLVMBuildNot(b, fits, ""), quick, "fmod", both, 2);
 }
 
 /* maximum and minimum give the second operand when one is NaN. */
@@ -444,7 +432,35 @@ static bool is_power_of_two(const Lanes *l, Ssa y, int64_t *out)
 static bool divides_as_reals(const Lanes *l, DType t, Ssa d)
 {
     int64_t known;
-    return l->n > 1 && !l->g->device && t.bits >= 8 && t.bits <= 32 && !constant_int(l, d, &known);
+    return l->n > 1 && !l->g->device && t.bits >= 8 && !constant_int(l, d, &known);
+}
+
+/* Whether no double holds x and all between it and 0 so that a sum with 1.5 * 2^52 has it at the end of its bits. */
+static Ssa is_long(const Lanes *l, DType t, Ssa x)
+{
+    bool is_signed = dtype_is_signed(t);
+    Ssa from_least = is_signed ? LLVMBuildAdd(l->g->b, x, same_int(l, t, INT64_C(1) << 51), "") : x;
+    Ssa most = same_int(l, t, (INT64_C(1) << (is_signed ? 52 : 51)) - 1);
+    return LLVMBuildICmp(l->g->b, LLVMIntUGT, from_least, most, "");
+}
+
+/* Integers of 64 bits of which each fits into a double with room to spare are divided as such, else all as they are. Processors convert few
+ * vectors of them, but by sums all do. */
+static Ssa long_quotient(const Lanes *l, DType t, Ssa x, Ssa d)
+{
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef own = LLVMTypeOf(x), real = lanes_type(l, l->g->f64);
+    Ssa shift = lanes_float(l, l->g->f64, 0x1.8p52), from = LLVMConstBitCast(shift, own);
+    Ssa far = LLVMBuildOr(b, is_long(l, t, x), is_long(l, t, d), ""), of[2] = {x, d};
+    for (int i = 0; i < 2; i++) {
+        of[i] = LLVMBuildBitCast(b, LLVMBuildAdd(b, of[i], from, ""), real, "");
+        of[i] = LLVMBuildFSub(b, of[i], shift, "");
+    }
+    Ssa q = LLVMBuildFDiv(b, of[0], of[1], "");
+    q = LLVMBuildFAdd(b, intrinsic(l, "llvm.trunc", &q, 1), shift, "");
+    Far f = far_begin(l, far, LLVMBuildSub(b, LLVMBuildBitCast(b, q, own, ""), from, ""));
+    q = dtype_is_signed(t) ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
+    return far_end(l, &f, q);
 }
 
 /* Towards zero. From x / d to the next integer is at least a part in x, which rounding to more bits than x has does not bridge. */
@@ -454,6 +470,8 @@ static Ssa int_quotient(const Lanes *l, DType t, Ssa x, Ssa d, bool reals)
     bool is_signed = dtype_is_signed(t);
     if (!reals)
         return is_signed ? LLVMBuildSDiv(b, x, d, "") : LLVMBuildUDiv(b, x, d, "");
+    if (t.bits > 32)
+        return long_quotient(l, t, x, d);
     LLVMTypeRef real = lanes_type(l, t.bits <= 16 ? l->g->f32 : l->g->f64), own = LLVMTypeOf(x);
     x = is_signed ? LLVMBuildSIToFP(b, x, real, "") : LLVMBuildUIToFP(b, x, real, "");
     d = is_signed ? LLVMBuildSIToFP(b, d, real, "") : LLVMBuildUIToFP(b, d, real, "");

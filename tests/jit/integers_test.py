@@ -15,7 +15,7 @@ import zipfile
 RELAY = os.environ.get("RELAY", "build/release/relay")
 TYPES = {"int8": ("|i1", "b", -128, 127), "uint8": ("|u1", "B", 0, 255), "int16": ("<i2", "h", -32768, 32767),
          "uint16": ("<u2", "H", 0, 65535), "int32": ("<i4", "i", -2**31, 2**31 - 1), "uint32": ("<u4", "I", 0, 2**32 - 1),
-         "int64": ("<i8", "q", -2**63, 2**63 - 1)}
+         "int64": ("<i8", "q", -2**63, 2**63 - 1), "uint64": ("<u8", "Q", 0, 2**64 - 1)}
 
 
 def npy(dice, dtype, shape):
@@ -173,7 +173,7 @@ class Integers(unittest.TestCase):
             return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
         dice = random.Random(1)
         for dtype, (_, _, least, most) in TYPES.items():
-            edges = {v for e in (least, most, 0, 255, 2**15, 2**16, 2**24, most // 2, most // 3) for v in range(e - 3, e + 4)}
+            edges = {v for e in (least, most, 0, 255, 2**15, 2**16, 2**24, 2**51, -2**51, most // 2, most // 3) for v in range(e - 3, e + 4)}
             some = sorted(v for v in edges if least <= v <= most) + [dice.randint(least, most) for _ in range(30)]
             pairs = [(x, y) for x in some for y in some if y]
             pairs += [(min(most, q * y + more), y) for y in some if y > 0 for q in (1, 2, most // y) for more in (-1, 0) if q * y + more >= least]
