@@ -280,6 +280,48 @@ static Expr *transpose_twice(const Site *s)
     return same ? inner->args.at[0] : ops_call(&s->m, "transpose", 1, inner->args.at, 1, &attr);
 }
 
+/* What the call is a transposition of, where that exchanges the last two axes of matrices of this rank; NULL: of nothing. */
+static Expr *turned_matrix(const Site *s, Expr *e, int rank)
+{
+    const Call *turn = call_of(s, e, "transpose");
+    const Type *t = turn ? expr_tensor_type(e) : NULL;
+    int64_t axes[TENSOR_RANK_MOST];
+    if (!t || (int)t->n != rank || !axes_of(s, turn, rank, axes))
+        return NULL;
+    for (int i = 0; i < rank - 2; i++)
+        if (axes[i] != i)
+            return NULL;
+    return axes[rank - 1] == rank - 2 ? turn->args.at[0] : NULL;
+}
+
+/* A product of transposed matrices reads them the other way round. Code alone gains by that. */
+static Expr *product_of_turned(const Site *s)
+{
+    bool batch = !strcmp(s->op->name, "nn.batch_matmul"), dense = !strcmp(s->op->name, "nn.dense");
+    const Attrs *attrs = s->call->attrs;
+    int rank = batch ? 3 : 2;
+    bool turned[2] = {attrs_bool(attrs, "transpose_a"), dense || attrs_bool(attrs, "transpose_b")};
+    Expr *args[2] = {s->args[0], s->args[1]};
+    if (!s->total)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        Expr *of = turned_matrix(s, args[i], rank);
+        args[i] = of ? of : args[i];
+        turned[i] ^= of != NULL;
+    }
+    if (args[0] == s->args[0] && args[1] == s->args[1])
+        return NULL;
+    Attr now[4] = {{.key = "out_dtype", .value = *attrs_find(attrs, "out_dtype")}};
+    uint32_t n = 1;
+    if (!batch)
+        now[n++] = (Attr){.key = "units", .value = *attrs_find(attrs, "units")};
+    if (!turned[0] && turned[1] && !batch)
+        return ops_call(&s->m, "nn.dense", 2, args, n, now);
+    now[n++] = ops_attr_bool("transpose_a", turned[0]);
+    now[n++] = ops_attr_bool("transpose_b", turned[1]);
+    return ops_call(&s->m, batch ? s->op->name : "nn.matmul", 2, args, n, now);
+}
+
 static Expr *cast_to_same(const Site *s)
 {
     const Type *t = expr_tensor_type(s->args[0]);
@@ -386,6 +428,9 @@ static const struct {
     {"transpose", transpose_twice},
     {"contrib_reverse_reshape", reshape_twice},
     {"layout_transform", transpose_twice},
+    {"nn.dense", product_of_turned},
+    {"nn.matmul", product_of_turned},
+    {"nn.batch_matmul", product_of_turned},
     {"cast", cast_to_same},
     {"cast_like", cast_like_to_same},
     {"cast", cast_twice},

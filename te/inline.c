@@ -109,10 +109,42 @@ static bool is_part(const Inliner *in, const TeStage *s)
     return false;
 }
 
+static Te *copy_expression(Inliner *in, const Te *body, Te *const *axes);
+
+/* Each index is an axis, or a place. */
+static bool reads_along_axes(const Te *load)
+{
+    for (int i = 0; i < load->n; i++)
+        if (load->index[i]->kind != TE_NODE_AXIS && load->index[i]->kind != TE_NODE_CONST)
+            return false;
+    return true;
+}
+
+/* A factor that is another tensor with its axes in another order is read as that lies, unless what lies side by side there is of different
+ * products: matrices are as well read the other way round. */
+static bool is_turned_factor(Inliner *in, int stage, int reader, const TeContraction *c)
+{
+    const TeAffine *was = c->a.tensor == in->p->n_inputs + stage ? &c->a : &c->b;
+    const TeStage *s = &in->p->stages[reader];
+    TeAffine now;
+    if (in->bodies[stage]->kind != TE_NODE_LOAD || !reads_along_axes(was->load))
+        return false;
+    const Te *load = copy_expression(in, in->bodies[stage], was->load->index);
+    bool beside = false;
+    if (!te_load_affine(in->p, load, &now) || now.padded)
+        return false;
+    for (int i = 0; i < s->rank + s->n_reduced; i++) {
+        if (now.stride[i] < 0 || (now.stride[i] == 0) != (was->stride[i] == 0))
+            return false;
+        beside |= now.stride[i] == 1 && c->sides.of[i] > TE_SIDE_EACH;
+    }
+    return beside;
+}
+
 /* A stage goes into its reader when nothing is computed more often than before, or costs next to
  * nothing. Contractions keep their factors: they are worth more as matrix products. What may stop with
  * an error goes only where all of it is computed. */
-static bool may_go(const Inliner *in, int stage)
+static bool may_go(Inliner *in, int stage)
 {
     TeContraction c;
     const TeStage *s = &in->p->stages[stage];
@@ -123,7 +155,7 @@ static bool may_go(const Inliner *in, int stage)
     if (u->padded && (u->by_window || !is_part(in, s) || in->p->stages[u->reader].at))
         return false;
     if (te_contraction(in->p, u->reader, &c))
-        return false;
+        return is_turned_factor(in, stage, u->reader, &c);
     if (in->faults[stage] && !(u->whole && positions(&in->p->stages[u->reader]) > 0))
         return false;
     return is_cheap(s->body) || positions(&in->p->stages[u->reader]) <= positions(s);
@@ -214,6 +246,7 @@ static void find_gone(Inliner *in)
     for (int i = 0; i < p->n_stages; i++)
         in->faults[i] = te_stage_faults(in->b.arena, &p->stages[i]);
     for (int i = 0; i < p->n_stages; i++) {
+        in->bodies[i] = copy_expression(in, p->stages[i].body, NULL);
         in->gone[i] = may_go(in, i);
         if (in->gone[i] && in->faults[i])
             in->faults[in->uses[p->n_inputs + i].reader] = true;
@@ -239,7 +272,6 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     TeTensor *made = arena_alloc_must(arena, (size_t)n + 1, sizeof *made);
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *s = &p->stages[i];
-        in.bodies[i] = copy_expression(&in, s->body, NULL);
         te_reduce(&in.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced,
                   in.bodies[i]);
         vec_last(&in.b.stages).name = s->name;
