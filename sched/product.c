@@ -55,7 +55,7 @@ static bool is_plain(int64_t rows, int64_t row_step, int64_t columns, int64_t co
 /* Small products, and those with vectors, are as fast as loops. */
 static bool is_large(const NestProduct *p)
 {
-    return p->m.extent >= 4 && p->n.extent >= 4 && p->k.extent >= 8 &&
+    return p->m.extent >= 8 && p->n.extent >= 4 && p->k.extent >= 8 &&
            p->m.extent * p->n.extent * p->k.extent >= 32768;
 }
 
@@ -107,7 +107,7 @@ double product_cost(const Sched *s, int stage)
     int64_t size = (int64_t)dtype_size(s->p->stages[stage].dtype);
     double bytes = (double)size * (m + n) * k, lanes = (double)((int64_t)s->m->vector_bytes / size);
     return (double)q.batch.extent *
-           (1.25 * m * n * k / lanes + 0.12 * bytes + SCHED_BYTE_COST * bytes + 2000);
+           (1.25 * m * n * k / lanes + 0.2 * bytes + SCHED_BYTE_COST * bytes + 2000);
 }
 
 void product_build(Sched *s, int stage, const Tail *t)

@@ -48,34 +48,47 @@ static NestNode *innermost(NestNode *loop)
     return loop;
 }
 
-/* Loads that do not depend on the loop, so that tiles along it share them; those of vectors count twice. */
+/* Bytes that the first cache surely holds. */
+#define FIRST_CACHE ((int64_t)32 << 10)
+
+/* Loads that do not depend on the loop, so that tiles along it share them; those of vectors count twice. `*bytes` are those of the largest
+ * of the tensors that they read. */
 static int shared_loads(Sched *s, const NestNode *loop, const NestNode *vector, NestNode *fold,
-                        int *loads)
+                        int *loads, int64_t *bytes)
 {
     NestAccesses all = nest_accesses(s->n, fold);
     int n = 0;
     *loads = 0;
+    *bytes = 0;
     for (size_t i = 0; i < all.n; i++) {
         const NestAccess *a = &all.at[i];
-        if (a->writes || s->n->buffers.at[a->buffer].place == NEST_REGISTER)
+        const NestBuffer *b = &s->n->buffers.at[a->buffer];
+        int64_t size = b->size * (int64_t)dtype_size(b->dtype);
+        if (a->writes || b->place == NEST_REGISTER)
             continue;
         ++*loads;
-        if (a->linear && nest_coefficient(&a->at, loop->var) == 0)
-            n += nest_coefficient(&a->at, vector->var) ? 2 : 1;
+        if (!a->linear || nest_coefficient(&a->at, loop->var) != 0)
+            continue;
+        n += nest_coefficient(&a->at, vector->var) ? 2 : 1;
+        *bytes = size > *bytes ? size : *bytes;
     }
     return n;
 }
 
+/* Of two loops along which as much is shared the inner one, unless the outer one shares more than the first cache holds: that comes from
+ * afar, and then it comes once. */
 static int tile_of(Sched *s, const Reduction *r, const NestNode *vector)
 {
     int best = -1, most = 0, loads;
+    int64_t bytes, least = 0;
     for (int i = r->n - 1; i >= 0; i--) {
         if (r->space[i] == vector || r->space[i]->extent < 2)
             continue;
-        int n = shared_loads(s, r->space[i], vector, r->fold, &loads);
-        if (loads > 1 && n > most) {
+        int n = shared_loads(s, r->space[i], vector, r->fold, &loads, &bytes);
+        if (loads > 1 && (n > most || (n > 0 && n == most && bytes > least))) {
             best = i;
             most = n;
+            least = bytes > FIRST_CACHE ? bytes : FIRST_CACHE;
         }
     }
     return best;
@@ -364,9 +377,6 @@ void sched_reduction(Sched *s, NestNode *node)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Local memory that a row may take: it is to stay in the first cache, and on a thread's stack. */
-#define ROW_BYTES ((int64_t)32 << 10)
-
 /* A reduction whose vectors go along what is folded, once for each turn of the outermost loop. */
 static bool folds_rows(Sched *s, NestNode *node)
 {
@@ -459,7 +469,7 @@ static void schedule_row(Sched *s, NestNode *loop)
     }
 }
 
-/* Whether a row of what the loop's turns hand on fits. */
+/* Whether a row of what the loop's turns hand on fits: it is to stay in the first cache, and on a thread's stack. */
 static bool rows_fit(Sched *s, NestNode *node)
 {
     NestAccesses all = nest_accesses(s->n, node);
@@ -469,7 +479,7 @@ static bool rows_fit(Sched *s, NestNode *node)
         if (all.at[i].writes && b->place == NEST_SCRATCH)
             bytes += b->size / node->extent * (int64_t)dtype_size(b->dtype);
     }
-    return bytes <= ROW_BYTES;
+    return bytes <= FIRST_CACHE;
 }
 
 /* How many loops inside the first's outermost one have the same extents in both and can be fused with those around them, of `most`. */
