@@ -687,12 +687,33 @@ Ssa lanes_unary(const Lanes *l, int op, DType t, Ssa a)
     return test ? v : rounded(l, t, v);
 }
 
+/* Sums and products of halves where the processor has them: as those of float32 that are rounded, without the way there and back. NULL where
+ * it has not. */
+static Ssa half_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
+{
+    LLVMOpcode code = op == TE_ADD   ? LLVMFAdd
+                      : op == TE_SUB ? LLVMFSub
+                      : op == TE_MUL ? LLVMFMul
+                                     : (LLVMOpcode)0;
+    bool has = l->n > 1 && t.code == DTYPE_CODE_FLOAT && t.bits == 16 && code &&
+               gen_has(l->g, "avx512fp16");
+    if (!has)
+        return NULL;
+    LLVMTypeRef own = lanes_type(l, LLVMHalfTypeInContext(l->g->c));
+    Ssa of[2] = {LLVMBuildFPTrunc(l->g->b, x, own, ""), LLVMBuildFPTrunc(l->g->b, y, own, "")};
+    return LLVMBuildFPExt(l->g->b, LLVMBuildBinOp(l->g->b, code, of[0], of[1], ""), LLVMTypeOf(x),
+                          "");
+}
+
 Ssa lanes_binary(const Lanes *l, int op, DType t, Ssa x, Ssa y)
 {
     if (dtype_is_bool(t))
         return bool_binary(l, op, t, x, y);
     if (!dtype_is_float(t))
         return int_binary(l, op, t, x, y);
+    Ssa half = half_binary(l, op, t, x, y);
+    if (half)
+        return half;
     Ssa v = float_binary(l, op, t, x, y);
     return op >= TE_EQ ? v : rounded(l, t, v);
 }

@@ -109,6 +109,17 @@ class Functions(unittest.TestCase):
             with self.subTest(dtype):
                 np.testing.assert_array_equal(run(f'cast(%x, dtype="{dtype}")', x=x), whole.astype(dtype))
 
+    def test_halves(self):
+        """Each function of 16-bit floats is rounded, as NumPy rounds it: also of what is subnormal, too great, or no number."""
+        bits = np.random.default_rng(6).integers(0, 2**16, (2, 1 << 16), dtype=np.uint16)
+        x, y = bits.view(np.float16)
+        with np.errstate(all="ignore"):
+            wanted = {"add": x + y, "subtract": x - y, "multiply": x * y}
+            wanted["add(multiply(%x, %y), %y)"] = x * y + y
+        for name, value in wanted.items():
+            with self.subTest(name):
+                np.testing.assert_array_equal(run(name if "(" in name else f"{name}(%x, %y)", x=x, y=y), value)
+
     def test_softmax_in_place(self):
         x = np.random.default_rng(4).normal(0, 10, (7, 100)).astype(np.float32)
         x[2, 50], x[3, :], x[4, 60:] = np.nan, -np.inf, -np.inf
