@@ -16,6 +16,9 @@ typedef struct Inliner {
     StageUse *uses;         /* by id */
     Te **bodies;            /* by stage: rewritten */
     bool *gone;             /* by stage: its readers have it */
+    int *home;              /* by stage: see below */
+    bool *works;            /* by stage: a function of many steps is computed there */
+    int *size;              /* by stage: nodes of its expression as a tree */
     bool *faults;           /* by stage: it may stop with an error, or what goes into it may */
 } Inliner;
 
@@ -240,6 +243,91 @@ static Te *copy_node(void *data, TeBuilder *b, const Te *e, const Te *old)
     return te_load_or(b, te_tensor(c->in->p, e->tensor), e->index, e->otherwise);
 }
 
+/* ---- stages that are read several times ---------------------------------------------------------- */
+
+/* Nodes of an expression as a tree, from which on it is not shared: whoever prints one writes trees. */
+#define SHARED_MOST 256
+
+/* The home of a stage is the one that has all that reads it, each element at its own place. */
+enum { HOME_NONE = -1, HOME_OPEN = -2 };
+
+static int add_size(int a, int b)
+{
+    return a + b < SHARED_MOST ? a + b : SHARED_MOST;
+}
+
+static bool is_function(const Te *e)
+{
+    return (e->kind == TE_NODE_UNARY && e->op >= TE_EXP && e->op <= TE_ATANH) ||
+           (e->kind == TE_NODE_BINARY && e->op == TE_POW);
+}
+
+static void count_size(void *data, Te *e)
+{
+    const Reader *r = data;
+    int of = e->kind == TE_NODE_LOAD ? e->tensor - r->in->p->n_inputs : -1;
+    int *size = &r->in->size[r->stage];
+    r->in->works[r->stage] |= is_function(e) || (of >= 0 && r->in->gone[of] && r->in->works[of]);
+    *size = add_size(*size, of < 0 || r->in->size[of] == SHARED_MOST ? 1 : r->in->size[of]);
+}
+
+/* What a load says of the home of the stage that it reads: `home` is that of the stage in which it stands. */
+typedef struct Home {
+    Inliner *in;
+    int home;
+} Home;
+
+static void meet_home(void *data, Te *e)
+{
+    const Home *h = data;
+    int of = e->kind == TE_NODE_LOAD ? e->tensor - h->in->p->n_inputs : -1;
+    if (of < 0)
+        return;
+    int *home = &h->in->home[of];
+    bool same = *home == HOME_OPEN || *home == h->home;
+    *home = same && !e->otherwise && reads_in_place(e) ? h->home : HOME_NONE;
+}
+
+/* All that reads it is computed for one element of another stage at a time, and so it may be. But functions of functions had better go over a
+ * tensor that is near: steps that wait for each other leave little to be done beside them. */
+static bool may_share(const Inliner *in, int stage)
+{
+    const TeStage *s = &in->p->stages[stage];
+    int home = in->home[stage];
+    const TeStage *h = home >= 0 ? &in->p->stages[home] : NULL;
+    bool alike = h && h->reduce == TE_NO_REDUCE && !h->at && h->rank == s->rank;
+    for (int i = 0; alike && i < s->rank; i++)
+        alike = h->shape[i] == s->shape[i];
+    return alike && s->reduce == TE_NO_REDUCE && !s->at && !in->works[stage] &&
+           in->size[stage] < SHARED_MOST && !in->uses[in->p->n_inputs + stage].output;
+}
+
+/* Homes are found from the last stage on. A stage that stays is the home of what it reads, and one that goes to its only reader has that
+ * reader's home. */
+static void find_shared(Inliner *in)
+{
+    const TeProgram *p = in->p;
+    Reader r = {.in = in};
+    for (r.stage = 0; r.stage < p->n_stages; r.stage++) {
+        PtrMap seen = {0};
+        te_each(in->b.arena, &seen, p->stages[r.stage].body, count_size, &r);
+        ptrmap_deinit(&seen);
+        in->home[r.stage] = HOME_OPEN;
+    }
+    for (int i = p->n_stages - 1; i >= 0; i--) {
+        PtrMap seen = {0};
+        Home h = {in, in->home[i]};
+        if (!in->gone[i]) {
+            in->gone[i] = may_share(in, i);
+            h.home = in->gone[i] ? h.home : i;
+        }
+        te_each(in->b.arena, &seen, p->stages[i].body, meet_home, &h);
+        if (p->stages[i].at)
+            te_each(in->b.arena, &seen, p->stages[i].at, meet_home, &(Home){in, HOME_NONE});
+        ptrmap_deinit(&seen);
+    }
+}
+
 static void find_gone(Inliner *in)
 {
     const TeProgram *p = in->p;
@@ -251,6 +339,7 @@ static void find_gone(Inliner *in)
         if (in->gone[i] && in->faults[i])
             in->faults[in->uses[p->n_inputs + i].reader] = true;
     }
+    find_shared(in);
 }
 
 TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
@@ -262,6 +351,9 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     in.bodies = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.bodies);
     in.faults = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.faults);
     in.gone = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.gone);
+    in.home = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.home);
+    in.works = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.works);
+    in.size = arena_alloc_must(arena, (size_t)n + 1, sizeof *in.size);
     for (int i = 0; i < p->n_inputs; i++)
         te_add_input(&in.b, p->inputs[i].dtype, p->inputs[i].rank, p->inputs[i].shape);
     for (int i = 0; i < p->n_stages; i++)
@@ -272,6 +364,7 @@ TeProgram *te_inline(Ctx *cx, Arena *arena, const TeProgram *p)
     TeTensor *made = arena_alloc_must(arena, (size_t)n + 1, sizeof *made);
     for (int i = 0; i < p->n_stages; i++) {
         const TeStage *s = &p->stages[i];
+        in.bodies[i] = copy_expression(&in, s->body, NULL);
         te_reduce(&in.b, s->reduce, s->dtype, s->rank, s->shape, s->n_reduced, s->reduced,
                   in.bodies[i]);
         vec_last(&in.b.stages).name = s->name;
