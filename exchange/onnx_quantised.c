@@ -37,11 +37,11 @@ static const char *cast_text(OnnxNode *n, const char *x, DType to)
 static const char *to_integers(OnnxNode *n, const char *x, const char *zero, DType to, int bits)
 {
     DType f = onnx_type_of(n, x)->dtype;
+    const char *half = onnx_literal(n, 0.5, f), *near = onnx_step(n, "round(%s)", x);
     const char *y = onnx_step(n,
-                              "where(equal(abs(subtract(%s, trunc(%s))), %s), multiply(%s, "
-                              "round(multiply(%s, %s))), round(%s))",
-                              x, x, onnx_literal(n, 0.5, f), onnx_literal(n, 2, f), x,
-                              onnx_literal(n, 0.5, f), x);
+                              "where(equal(abs(subtract(%s, %s)), %s), multiply(%s, "
+                              "trunc(multiply(%s, %s))), %s)",
+                              near, x, half, onnx_literal(n, 2, f), near, half, near);
     bool is_signed = dtype_is_signed(to);
     double top = ldexp(1, is_signed ? bits - 1 : bits), low = is_signed ? -top : 0;
     DType wide = dtype_of(DT_INT32);
