@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "ir/walk.h"
 #include "passes/facts.h"
+#include "te/te.h"
 
 /* ---- the forward graph ------------------------------------------------------------------------------------------------------ */
 
@@ -491,6 +492,60 @@ static void fuse_attention(FuseGraph *g, FuseNode *n)
     merge(n, to);
 }
 
+/* The call's one stage as a program in `scratch`; NULL: it has more, or none. */
+static TeProgram *stage_of(Ctx *cx, Arena *scratch, const FuseNode *n)
+{
+    const Type *args[2];
+    const Call *call = expr_as_call(n->e);
+    if (!call || !call_has_elements(call) || call->args.n > 2)
+        return NULL;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        args[i] = call->args.at[i]->type;
+        if (!is_tensor(args[i]) || !type_is_static(args[i]))
+            return NULL;
+    }
+    if (!is_tensor(n->e->type) || !type_is_static(n->e->type))
+        return NULL;
+    TeProgram *p = te_of_op(cx, scratch, expr_call_of_op(n->e), call->attrs, n->e->span,
+                            call->args.n, args, n->e->type);
+    return p && p->n_stages == 1 ? p : NULL;
+}
+
+static bool is_product(Ctx *cx, Arena *scratch, const FuseNode *n)
+{
+    TeContraction c;
+    TeProgram *p = n->pattern == OP_OUT_FUSABLE ? stage_of(cx, scratch, n) : NULL;
+    return p && te_product(p, 0, &c);
+}
+
+/* Whether the group of n, which ends there, only puts elements of one tensor to other places. */
+static bool only_moves(FuseGraph *g, Ctx *cx, Arena *scratch, FuseNode *n)
+{
+    uint32_t seen = 0, members = n->members;
+    for (; n && seen < members; seen++) {
+        TeAffine at;
+        TeProgram *p = n->pattern == OP_INJECTIVE ? stage_of(cx, scratch, n) : NULL;
+        if (!p || p->n_inputs != 1 || p->stages[0].reduce != TE_NO_REDUCE || p->stages[0].at ||
+            !te_load_affine(p, p->stages[0].body, &at) || at.padded)
+            return false;
+        n = find(g, expr_as_call(n->e)->args.at[0]);
+    }
+    return seen == members;
+}
+
+/* A product reads its factors where they lie: what would only move their elements first joins it. */
+static void fuse_moves(FuseGraph *g, FuseNode *n, const FuseWish *wish)
+{
+    FuseNode *to = leader(n) == n && n->group == OP_INJECTIVE ? only_user(g, n) : NULL;
+    if (!to || leader(to) == n || leader(to)->members + n->members > g->most)
+        return;
+    Arena scratch;
+    arena_init(&scratch, NULL);
+    if (is_product(wish->cx, &scratch, to) && only_moves(g, wish->cx, &scratch, n))
+        merge(n, to);
+    arena_deinit(&scratch);
+}
+
 void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
 {
     *g = (FuseGraph){.most = wish.most, .for_code = wish.for_code};
@@ -516,6 +571,9 @@ void fuse_graph_init(FuseGraph *g, Function *f, FuseWish wish)
             fuse_node(g, g->nodes.at[i], phase);
     for (size_t i = 0; wish.fuse && wish.for_code && i < g->nodes.n && !limit_hit(wish.limits); i++)
         fuse_rows(g, g->nodes.at[i]);
+    bool moves = wish.fuse && wish.for_code && !wish.for_card;
+    for (size_t i = 0; moves && i < g->nodes.n && !limit_hit(wish.limits); i++)
+        fuse_moves(g, g->nodes.at[i], &wish);
     for (size_t i = 0; wish.fuse && wish.for_card && i < g->nodes.n && !limit_hit(wish.limits); i++)
         fuse_attention(g, g->nodes.at[i]);
 }

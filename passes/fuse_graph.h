@@ -46,6 +46,7 @@ typedef struct FuseWish {
     bool fuse; /* false: every call by itself */
     bool
         for_code; /* what follows a fold of rows and goes by the same rows joins it; what has no expression stands alone */
+    Ctx *cx; /* with the operators, whose expressions say what they move */
     bool for_card; /* two products with shares of rows between them are one */
     uint32_t most;
     Limits *limits; /* grouping ends early where one is hit */

@@ -262,6 +262,7 @@ static Function *fuse_function(PassRun *run, const Def *def)
     fuse_graph_init(
         &fuse.graph, def->fn,
         (FuseWish){.limits = &run->cx->limits,
+                   .cx = run->cx,
                    .fuse = (level < 0 ? pc->opt_level : level) > 0,
                    .for_code = pc->for_code,
                    .for_card = pc->for_card,

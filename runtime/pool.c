@@ -291,6 +291,9 @@ static void run(Pool *p, int64_t n, int64_t grain, Body *body, void *data, bool 
         parts = PARTS_MOST;
     if (parts < 1)
         parts = 1;
+    /* As many for each thread, so that the halves of loops of any length are the same. */
+    if (joins && parts > pool_threads(p))
+        parts -= parts % pool_threads(p);
     bool threaded = p && p->threads > 1 && parts > 1 && !atomic_exchange(&p->busy, true);
     if (threaded) {
         start_workers(p);

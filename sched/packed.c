@@ -174,8 +174,10 @@ static void spread_rows(Packed *d)
     int64_t size = size_of(d->s, d->stage);
     bool apart = q->k.a == 1 ? q->m.a * size % PITCH_CROWDED == 0
                              : q->k.extent * q->k.a * size > d->s->m->second_cache;
-    if (d->plain || q->batch.extent > 1 || d->outer.extent > 1 || !apart || q->m.extent < 8 ||
-        d->blocks < 8)
+    /* Of products of a batch only those with rows of others between theirs, which drive each other out of the second cache, too. */
+    bool between = q->batch.a < q->m.a && q->m.extent * q->m.a * size > d->s->m->second_cache / 2;
+    if (d->plain || (q->batch.extent > 1 && !between) || d->outer.extent > 1 || !apart ||
+        q->m.extent < 8 || d->blocks < 8)
         return;
     lay_out_rows(d, spread_pitch(q->k.extent));
 }

@@ -197,3 +197,16 @@ bool te_contraction(const TeProgram *p, int stage, TeContraction *out)
     out->sides = te_sides(s, axes_of(s, &out->a), axes_of(s, &out->b));
     return true;
 }
+
+static bool reads_axes(const TeAffine *f)
+{
+    bool axes = !f->padded;
+    for (int i = 0; i < f->load->n; i++)
+        axes &= f->load->index[i]->kind == TE_NODE_AXIS;
+    return axes;
+}
+
+bool te_product(const TeProgram *p, int stage, TeContraction *out)
+{
+    return te_contraction(p, stage, out) && reads_axes(&out->a) && reads_axes(&out->b);
+}

@@ -254,6 +254,8 @@ typedef struct TeContraction {
 } TeContraction;
 
 bool te_contraction(const TeProgram *p, int stage, TeContraction *out);
+/* One whose factors are read at axes alone, as of matrices and many of them, and not of windows. */
+bool te_product(const TeProgram *p, int stage, TeContraction *out);
 /* Whether a load's flattened row-major position is affine in the axes. */
 bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
 

@@ -107,6 +107,8 @@ typedef struct Loop {
     atomic_int *touched;
     atomic_int parts;
     bool nested;
+    int64_t half;
+    atomic_int across; /* parts that go across it */
     double *sums;
 } Loop;
 
@@ -114,6 +116,7 @@ static void touch(void *data, int64_t from, int64_t to)
 {
     Loop *l = data;
     atomic_fetch_add(&l->parts, 1);
+    atomic_fetch_add(&l->across, l->half > from && l->half < to);
     if (l->nested) {
         Loop inner = {.touched = l->touched};
         pool_for(l->pool, to - from, 1, touch, &inner);
@@ -165,6 +168,13 @@ static void test_pool(int threads)
         for (int64_t k = 0; k < n; k++)
             CHECK(touched[k] == 1);
     }
+    /* What two threads begin with are halves, however many parts there are. */
+    for (int64_t n = 4; threads == 2 && n < 400; n += 2)
+        for (int64_t grain = 1; grain <= n / 2; grain += 1 + grain / 4) {
+            Loop l = {.touched = touched, .half = n / 2};
+            pool_share(p, n, grain, touch, &l);
+            CHECK(l.across == 0);
+        }
     pool_free(p);
 }
 

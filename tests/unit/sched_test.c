@@ -410,10 +410,11 @@ static void test_products(int turns, bool integers)
 
 /* out[b, h, i, j] = sum over k of x[b, i, h, k] * w[b, j, h, k], or of w that lies the other way round: batches in batches, which no one step
  * goes through. Then what differs by rows and columns, or by a batch alone, is added. */
-static TeProgram *heads_of(TeBuilder *b, int64_t rows, int64_t n, int64_t k, int tail)
+static TeProgram *heads_of(TeBuilder *b, int64_t heads, int64_t rows, int64_t n, int64_t k,
+                           int tail)
 {
     bool turned = below(2);
-    int64_t xs[4] = {1 + below(3), rows, 1 + below(3), k};
+    int64_t xs[4] = {1 + below(3), rows, heads, k};
     int64_t ws[4] = {xs[0], turned ? k : n, xs[2], turned ? n : k};
     int64_t ys[4] = {xs[0], xs[2], rows, n};
     TeTensor x = te_add_input(b, types.data, 4, xs), w = te_add_input(b, types.weight, 4, ws);
@@ -439,9 +440,38 @@ static void test_heads(int turns)
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        int64_t k = 8 + below(20);
+        int64_t k = 8 + below(20), heads = 1 + below(3), rows = 8 + below(20);
         Machine m = machine_of();
-        check_program(heads_of(&b, 8 + below(20), 16 + below(40), k, (int)below(3)), &m, (double)k);
+        check_program(heads_of(&b, heads, rows, 16 + below(40), k, (int)below(3)), &m, (double)k);
+        arena_reset(&arena, mark);
+    }
+}
+
+static bool has_buffer(const Nest *n, const char *name)
+{
+    bool has = false;
+    for (size_t i = 0; i < n->buffers.n; i++)
+        has |= n->buffers.at[i].name && !strcmp(n->buffers.at[i].name, name);
+    return has;
+}
+
+/* Rows of heads a power of two apart are copied where the second cache does not hold those of all heads, and read where they lie where it
+ * does. */
+static void test_crowded_heads(void)
+{
+    types = floats;
+    for (int large = 0; large < 2; large++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        Machine m = {.vector_bytes = 64, .registers = 32, .threads = 1, .reorders = true};
+        m.second_cache = large ? 1 << 20 : 1 << 14;
+        const TeProgram *p = heads_of(&b, 4, 16, 128, 128, 0);
+        const Tensor *known[4] = {0};
+        const char *why;
+        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") != large);
+        if (!large)
+            check_program(p, &m, 128);
         arena_reset(&arena, mark);
     }
 }
@@ -710,6 +740,7 @@ int main(void)
     test_matrices(4);
     test_rows_of_matrices(3);
     test_heads(60);
+    test_crowded_heads();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();

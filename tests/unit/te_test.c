@@ -77,6 +77,41 @@ static void test_unneeded(void)
     CHECK_TEXT(printed(q), "for i0 in 0..4:\n  out[i0] = abs(-x[i0])\n");
 }
 
+/* sum over k of t[b, i, k] * y[b, k, j], of a tensor t whose element (b, i, k) is x[i, by * b + k], or with `window` sum over k of
+ * t[b, i + k, j] * y[b, k, j]. `apart`: x has rows of two elements for one. */
+static const TeProgram *moved_product(bool window, bool apart)
+{
+    int64_t flat[2] = {6, apart ? 24 : 12}, moved[3] = {3, 6, 4}, other[3] = {3, 4, 4}, k = 4;
+    int64_t shape[3] = {3, window ? 3 : 6, 4};
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, f32, 2, flat), y = te_add_input(&b, f32, 3, other);
+    Te *column = te_binary(&b, TE_MUL, te_axis(&b, 0), te_int(&b, 4));
+    column = te_binary(&b, TE_ADD, column, te_axis(&b, 2));
+    if (apart)
+        column = te_binary(&b, TE_MUL, column, te_int(&b, 2));
+    Te *from[2] = {te_axis(&b, 1), column};
+    TeTensor t = te_map(&b, f32, 3, moved, te_load(&b, x, from));
+    Te *row = te_axis(&b, 1), *fold = te_axis(&b, 3);
+    Te *first[3] = {te_axis(&b, 0), window ? te_binary(&b, TE_ADD, row, fold) : row,
+                    window ? te_axis(&b, 2) : fold};
+    Te *second[3] = {te_axis(&b, 0), fold, te_axis(&b, 2)};
+    Te *product = te_binary(&b, TE_MUL, te_load(&b, t, first), te_load(&b, y, second));
+    TeTensor out = te_reduce(&b, TE_SUM, f32, 3, shape, 1, &k, product);
+    return te_inline(&cx, &arena, te_finish(&b, 1, &out, false));
+}
+
+/* A product reads its factors where they lie when their elements lie side by side there too; windows are read from what was moved. */
+static void test_moved_factors(void)
+{
+    const TeProgram *p = moved_product(false, false);
+    TeContraction c;
+    CHECK(p->n_stages == 1 && te_contraction(p, 0, &c) && c.a.tensor == 0);
+    CHECK(c.a.stride[0] == 4 && c.a.stride[1] == 12 && c.a.stride[3] == 1);
+    CHECK(moved_product(false, true)->n_stages == 2);
+    CHECK(moved_product(true, false)->n_stages == 2);
+}
+
 /* What a reader sees: a name for what is used twice, no sums with negative numbers, brackets where they are needed. */
 static void test_printed(void)
 {
@@ -294,6 +329,7 @@ int main(void)
     arena_init(&arena, &cx.limits);
     test_reshape_is_view();
     test_unneeded();
+    test_moved_factors();
     test_printed();
     test_names_of_inputs();
     test_places();
