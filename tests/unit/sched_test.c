@@ -464,9 +464,9 @@ static void test_crowded_heads(void)
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        Machine m = {.vector_bytes = 64, .registers = 32, .threads = 1, .reorders = true};
+        Machine m = {.vector_bytes = 32, .registers = 16, .threads = 1, .reorders = true};
         m.second_cache = large ? 1 << 20 : 1 << 14;
-        const TeProgram *p = heads_of(&b, 4, 16, 128, 128, 0);
+        const TeProgram *p = heads_of(&b, 4, 16, 64, 128, 0);
         const Tensor *known[4] = {0};
         const char *why;
         CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") != large);
