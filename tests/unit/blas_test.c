@@ -169,7 +169,7 @@ static void test_pool(int threads)
             CHECK(touched[k] == 1);
     }
     /* What two threads begin with are halves, however many parts there are. */
-    for (int64_t n = 4; threads == 2 && n < 400; n += 2)
+    for (int64_t n = 4; threads == 2 && n < 400; n += 14)
         for (int64_t grain = 1; grain <= n / 2; grain += 1 + grain / 4) {
             Loop l = {.touched = touched, .half = n / 2};
             pool_share(p, n, grain, touch, &l);
