@@ -1060,6 +1060,8 @@ void fn_end_value(Fn *f, const Var *v);
 
 /* Whether the value is one that the match takes apart. */
 bool match_looks_at(const Match *e, const Var *v);
+/* Whether a value of the type may wait in the plan of kernels, and be read later. */
+bool match_may_wait(const Type *t);
 /* What the clause wants of one of the values that are matched: of a tuple that the scrutinee writes each field is one. NULL: anything. */
 const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root);
 

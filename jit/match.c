@@ -280,15 +280,23 @@ static bool is_ours(Fn *f, const Root *c)
 
 /* ---- fields that are lent: no counts for what lives no longer than the value ------------------------------------- */
 
-/* What waits in the plan of kernels may be read later. */
-static bool may_wait(const Type *t)
+/* What no kernel takes and no plan has. */
+static bool is_control(const Type *t)
 {
-    return t->kind != TYPE_ADT && t->kind != TYPE_FUNC && repr_of(t).kind != REPR_SCALAR;
+    return t->kind == TYPE_ADT || t->kind == TYPE_FUNC || repr_of(t).kind == REPR_SCALAR;
+}
+
+bool match_may_wait(const Type *t)
+{
+    bool waits = t->kind != TYPE_TUPLE && !is_control(t);
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !waits; i++)
+        waits = !is_control(t->parts[i]);
+    return waits;
 }
 
 static bool holds_waiting(Fn *f, const Pattern *p, const Type *type)
 {
-    bool waits = p->kind == PATTERN_VAR && is_used(f, p->var) && may_wait(type);
+    bool waits = p->kind == PATTERN_VAR && is_used(f, p->var) && match_may_wait(type);
     for (uint32_t i = 0; i < p->n && !waits; i++)
         waits = holds_waiting(f, p->fields[i], pattern_field_type(f, p, type, i));
     return waits;

@@ -55,9 +55,16 @@ static bool is_scalar(const Type *t)
     return t->kind == TYPE_TENSOR && t->n == 0;
 }
 
+/* A tuple that is lent may end before the plan is done. */
+static bool is_lent_tuple(const Fn *f, const Expr *atom)
+{
+    const Val *val = ptrmap_find(&f->vals, atom);
+    return val && val->lent && val->type->kind == TYPE_TUPLE;
+}
+
 static bool argument_fits(Fn *f, const Expr *atom)
 {
-    return expr_as_var(atom) && is_static(fn_type(f, atom));
+    return expr_as_var(atom) && is_static(fn_type(f, atom)) && !is_lent_tuple(f, atom);
 }
 
 /* What a card computes where else a function of its own does. */

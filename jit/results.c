@@ -59,11 +59,11 @@ static PartOf source_of_call(const Search *s, const Call *call)
 
 /* ---- through a function ------------------------------------------------------------------------------------------ */
 
-/* Tuples and tensors among the variables may wait in the plan of kernels: then nothing of the value is lent. */
+/* What waits in the plan of kernels is not lent, and then nothing of the value is. */
 static bool lends_fields(const Search *s, const Pattern *p)
 {
     const Type *t = p->kind == PATTERN_VAR ? instance_type(s->g, s->in, p->var->base.type) : NULL;
-    bool lends = !t || t->kind == TYPE_ADT || repr_of(t).kind == REPR_SCALAR;
+    bool lends = !t || !match_may_wait(t);
     for (uint32_t i = 0; i < p->n && lends; i++)
         lends = lends_fields(s, p->fields[i]);
     return lends;
