@@ -418,8 +418,9 @@ void heap_free(Heap *h, Object *o, size_t bytes, bool is_ref)
 
 /* ---- the order of free cells ------------------------------------------------------------------- */
 
-/* Below this a heap lies in the processor's caches however its lists go. */
-#define SETTLED_BYTES ((size_t)1 << 20)
+/* Below this a heap lies in the processor's first cache however its lists go; what lies in the second is fetched ahead when the lists go
+ * by addresses, and several cells of a line come at once. */
+#define SETTLED_BYTES ((size_t)1 << 16)
 /* Cells of a list that are looked at; how far one may lie from one of the last few, and how many may lie further. */
 #define SETTLED_LOOKS 64
 #define SETTLED_FAR ((uintptr_t)1024)
