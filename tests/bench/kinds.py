@@ -4,7 +4,9 @@
 Trees with nested patterns over tuples, lists of pairs, streams as closures, mutual recursion, records that are updated in a loop; a priority
 queue, an interpreter of terms, a code by weights, a table of what is known, matrices as lists, a reader of expressions, a zipper, trees of any
 degree, continuations, numerals as functions; the union of sorted lists, a machine with a stack, a queue of two lists,
-permutations. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar."""
+permutations; balanced trees and tries, combinators of parsers, types by unification, a knight's tours, statements with an environment,
+shortest ways, a sort by any order, folds over Options and tuples, planets, references, runs, a game of life, symbols that are derived,
+large numbers, expressions by derivatives, a state that is handed on by closures, primes as a stream, a deque. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar."""
 import argparse
 import json
 import pathlib
@@ -18,6 +20,9 @@ SIZES = {
     "programs": {"queue": 5000, "lambda": 20, "huffman": 20000, "memo": 40, "matrix": 30, "tokeniser": 20000, "zipper": 100000,
                  "rose": 7, "cps": 14, "church": 150},
     "more": {"union": 2000, "machine": 20000, "rounds": 20000, "permute": 7},
+    "strangers": {"avl": 5000, "trie": 3000, "parsers": 2000, "types": 120, "knight": 9, "pairing": 5000, "interp": 10000, "dijkstra": 300,
+                  "sorts": 5000, "folds": 14, "bodies": 3000, "refs": 100000, "texts": 10000, "life": 20, "takes": 24, "symbols": 9,
+                  "bignum": 800, "regex": 5000, "quicks": 3000, "monad": 13, "primes": 300, "deque": 20000},
 }
 HERE = pathlib.Path(__file__).parent / "kinds"
 
