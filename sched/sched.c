@@ -258,6 +258,19 @@ static bool is_map(NestNode *node)
     return !other;
 }
 
+/* Whether loops over the same extents stand in both, one in the other. */
+static bool same_loops(const NestNode *a, const NestNode *b)
+{
+    while (a && b && a->extent == b->extent) {
+        bool last = !nest_only_loop(a) && !nest_only_loop(b);
+        if (last)
+            return a->body.at[0]->kind == NEST_STORE && b->body.at[0]->kind == NEST_STORE;
+        a = nest_only_loop(a);
+        b = nest_only_loop(b);
+    }
+    return false;
+}
+
 /* Parts of one tensor stay apart: they go through other elements each. */
 static bool write_the_same(Sched *s, NestNode *a, NestNode *b)
 {
@@ -283,18 +296,22 @@ static bool join_maps(Sched *s, NestNode *node)
 {
     const NestBlock *root = nest_block(s->n, NULL);
     bool any = false;
-    for (size_t next = nest_index(s->n, node) + 1; next < root->n && is_map(root->at[next]) &&
-                                                   !write_the_same(s, node, root->at[next]) &&
-                                                   nest_join(s->n, node);)
-        any = true, join_inner(s, node);
+    for (size_t next = nest_index(s->n, node) + 1; next < root->n;) {
+        NestNode *other = root->at[next];
+        if (!is_map(other) || !same_loops(node, other) || write_the_same(s, node, other) ||
+            !nest_join(s->n, node))
+            break;
+        join_inner(s, node);
+        any = true;
+    }
     return any;
 }
 
-/* Each loop that is in no other, or only in such as hold several. */
+/* Each loop that holds no others, or one alone. */
 static void sched_maps(Sched *s, NestNode *node)
 {
     NestBlock parts = {0};
-    if (node->body.n == 1 || node->body.at[0]->kind != NEST_LOOP) {
+    if (node->body.n < 2 || node->body.at[0]->kind != NEST_LOOP) {
         sched_map(s, node);
         return;
     }

@@ -410,11 +410,11 @@ static void test_products(int turns, bool integers)
 
 /* out[b, h, i, j] = sum over k of x[b, i, h, k] * w[b, j, h, k], or of w that lies the other way round: batches in batches, which no one step
  * goes through. Then what differs by rows and columns, or by a batch alone, is added. */
-static TeProgram *heads_of(TeBuilder *b, int64_t heads, int64_t rows, int64_t n, int64_t k,
-                           int tail)
+static TeProgram *heads_of(TeBuilder *b, int64_t batches, int64_t heads, int64_t rows, int64_t n,
+                           int64_t k, int tail)
 {
     bool turned = below(2);
-    int64_t xs[4] = {1 + below(3), rows, heads, k};
+    int64_t xs[4] = {batches, rows, heads, k};
     int64_t ws[4] = {xs[0], turned ? k : n, xs[2], turned ? n : k};
     int64_t ys[4] = {xs[0], xs[2], rows, n};
     TeTensor x = te_add_input(b, types.data, 4, xs), w = te_add_input(b, types.weight, 4, ws);
@@ -442,7 +442,8 @@ static void test_heads(int turns)
         te_begin(&b, &cx, &arena);
         int64_t k = 8 + below(20), heads = 1 + below(3), rows = 8 + below(20);
         Machine m = machine_of();
-        check_program(heads_of(&b, heads, rows, 16 + below(40), k, (int)below(3)), &m, (double)k);
+        check_program(heads_of(&b, 1 + below(3), heads, rows, 16 + below(40), k, (int)below(3)), &m,
+                      (double)k);
         arena_reset(&arena, mark);
     }
 }
@@ -466,7 +467,7 @@ static void test_crowded_heads(void)
         te_begin(&b, &cx, &arena);
         Machine m = {.vector_bytes = 32, .registers = 16, .threads = 1, .reorders = true};
         m.second_cache = large ? 1 << 20 : 1 << 14;
-        const TeProgram *p = heads_of(&b, 4, 16, 64, 128, 0);
+        const TeProgram *p = heads_of(&b, 1, 4, 16, 64, 128, 0);
         const Tensor *known[4] = {0};
         const char *why;
         CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") != large);
