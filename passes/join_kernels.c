@@ -44,7 +44,7 @@ typedef struct Joining {
     Places uses; /* of each variable, in the whole function */
     PtrMap inner; /* `let`s that are the body of another */
     PtrMap functions; /* Var -> the kernel that it is bound to */
-    uint32_t maps; /* kernels that could join */
+    uint32_t maps; /* kernels that may join */
     Totality totality;
     bool any; /* some were joined */
 } Joining;
@@ -61,20 +61,29 @@ static WalkNext look_for_other(void *data, const Expr *e)
     return e->kind == EXPR_LET || e->kind == EXPR_TUPLE ? WALK_STOP : WALK_ON;
 }
 
-/* Whether the kernel computes each element of one tensor by itself, and cannot fail. */
+/* Whether the kernel computes each element of one tensor by itself, and cannot fail. One that says more of itself, as for whom it is
+ * compiled, stays as it is. */
 static bool is_map(Joining *j, const Function *f)
 {
     const Type *t = f->body->type ? type_find(f->body->type) : NULL;
-    return t && t->kind == TYPE_TENSOR && t->n > 0 && type_is_static(t) &&
+    return function_is_primitive(f) && f->attrs->n == 1 && t && t->kind == TYPE_TENSOR &&
+           t->n > 0 && f->body->kind == EXPR_CALL && type_is_static(t) &&
            ir_walk(f->body, look_for_other, NULL, NULL) && total_of(&j->totality, f->body);
 }
 
+static WalkNext count_map(void *data, const Expr *e)
+{
+    Joining *j = data;
+    const Function *f = expr_as_function(e);
+    j->maps += f && is_map(j, f);
+    return f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
+}
+
+/* What the call calls, where it is a kernel that may join. */
 static const Function *kernel_of(const Joining *j, const Expr *e)
 {
     const Call *call = expr_as_call(e);
-    const Function *f = call ? expr_as_function(call->callee) : NULL;
-    f = call && !f ? ptrmap_find(&j->functions, call->callee) : f;
-    return f && function_is_primitive(f) ? f : NULL;
+    return call ? ptrmap_find(&j->functions, call->callee) : NULL;
 }
 
 static WalkNext note_let(void *data, const Expr *e)
@@ -84,9 +93,8 @@ static WalkNext note_let(void *data, const Expr *e)
     Function *f = let ? expr_as_function(let->value) : expr_as_function(e);
     if (let && let->body->kind == EXPR_LET)
         ptrmap_put(&j->inner, let->body, j);
-    if (let && f && function_is_primitive(f) && is_map(j, f))
+    if (let && f && is_map(j, f))
         ptrmap_put(&j->functions, let->var, f);
-    j->maps += let && kernel_of(j, let->value);
     return !let && f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
 }
 
@@ -360,11 +368,11 @@ static Function *join_kernels(PassRun *run, const Def *def)
     Rewriter rw;
     if (run->context->for_card || function_is_primitive(def->fn))
         return def->fn;
-    Expr *e = to_anf(run->cx, run->module, &def->fn->base);
-    if (e)
-        ir_walk(e, note_let, NULL, &j);
+    ir_walk(&def->fn->base, count_map, NULL, &j);
+    Expr *e = j.maps > 1 ? to_anf(run->cx, run->module, &def->fn->base) : &def->fn->base;
     Expr *now = e;
     if (e && j.maps > 1) {
+        ir_walk(e, note_let, NULL, &j);
         count_uses(e, &run->scratch, &j.uses);
         rewriter_init(&rw, run->cx, run->module, at_head, &j);
         rw.enter = enter_node;
