@@ -199,16 +199,86 @@ static size_t fold_again(Sched *s, const Reduction *r, size_t at, int into, TeRe
     return nest_index(n, r->folds);
 }
 
+/* What a search for the place of an extreme knows. */
+typedef struct Search {
+    TeReduce extreme, place_of; /* the place is the least, or the greatest */
+    Te *start, *none; /* of the extreme, and of the place */
+    int best, place; /* registers */
+} Search;
+
+/* The extreme along the loops, and then the place where it stands, each by vectors in front of the loops, which go. Returns where they were. */
+static size_t fold_twice(Sched *s, const Reduction *r, const Search *f)
+{
+    size_t at = fold_again(s, r, nest_index(s->n, r->folds), f->best, f->extreme, f->start, false);
+    at = fold_again(s, r, at, f->place, f->place_of, f->none, true);
+    nest_remove(s->n, r->folds);
+    return at;
+}
+
+static Te *number_of(Nest *n, int place)
+{
+    static const DType wide = {DTYPE_CODE_INT, 64, 1};
+    return te_cast(&n->te, wide, nest_load(n, place, te_int(&n->te, 0)));
+}
+
+/* Elements that are still near when they are looked through again. */
+enum { SEARCH_BLOCK = 8192 };
+
+/* Both of each block, whose extreme is one candidate; `*whole` is the register of the extreme of all, where a NaN stays. Returns what is
+ * behind all that; 0 where all is near as it is. */
+static size_t search_blocks(Sched *s, const Reduction *r, Search f, int *whole)
+{
+    Nest *n = s->n;
+    NestNode *loops[2] = {NULL}, *home = r->folds->parent;
+    NestBuffer b = n->buffers.at[f.best];
+    if (nest_only_loop(r->folds) || r->folds->extent < 4 * SEARCH_BLOCK ||
+        r->folds->extent * (int64_t)dtype_size(b.dtype) <= s->m->second_cache / 2 ||
+        !nest_split(n, r->folds, SEARCH_BLOCK, &loops[0], &loops[1]))
+        return 0;
+    int best = f.best, buffer = r->fold->buffer;
+    NestBuffer places = n->buffers.at[f.place];
+    b.name = "whole";
+    *whole = nest_buffer(n, b);
+    b.name = "block";
+    nest_insert(n, home, nest_index(n, r->folds),
+                nest_store(n, *whole, te_int(&n->te, 0), f.start));
+    size_t behind = nest_index(n, r->folds) + 1;
+    for (int i = 0; i < 2 && loops[i]; i++) {
+        Reduction part = {.folds = loops[i]};
+        nest_each(loops[i], find_fold, &part);
+        NestNode *take = nest_copy(n, part.fold), *most = nest_copy(n, part.fold),
+                 *outer = loops[i]->parent;
+        /* Registers stand in the loop that folds into them. */
+        b.home = outer == home ? n->buffers.at[best].home : outer;
+        places.home = outer == home ? n->buffers.at[buffer].home : outer;
+        part.fold->winner = f.best = nest_buffer(n, b);
+        f.place = nest_buffer(n, places);
+        size_t at = fold_twice(s, &part, &f);
+        take->value = most->value = nest_load(n, f.best, te_int(&n->te, 0));
+        take->winner = best;
+        take->number = number_of(n, f.place);
+        most->fold = f.extreme;
+        most->any_order = dtype_is_float(b.dtype); /* a NaN stays */
+        most->buffer = *whole;
+        most->winner = 0;
+        most->number = NULL;
+        nest_insert(n, outer, at, take);
+        nest_insert(n, outer, at + 1, most);
+        behind = outer == home ? at + 2 : behind;
+    }
+    return behind;
+}
+
 /* The extreme along the loops, and then the first place where it stands, or the last: both by vectors. Where a NaN makes the order matter
  * the place is looked for as it is written. False where there are more places than 32 bits count. */
 static bool sched_positions(Sched *s, const Reduction *r)
 {
-    static const DType narrow = {DTYPE_CODE_INT, 32, 1}, wide = {DTYPE_CODE_INT, 64, 1};
+    static const DType narrow = {DTYPE_CODE_INT, 32, 1};
     Nest *n = s->n;
-    NestNode *fold = r->fold, *home = r->folds->parent;
+    NestNode *fold = r->fold, *home = r->folds->parent, *plain = nest_copy(n, r->folds);
     bool greatest = fold->fold == TE_ARGMAX || fold->fold == TE_ARGMAX_LAST;
     bool last = fold->fold == TE_ARGMAX_LAST || fold->fold == TE_ARGMIN_LAST;
-    TeReduce extreme = greatest ? TE_REDUCE_MAX : TE_REDUCE_MIN;
+    bool real = dtype_is_float(fold->value->dtype);
     int64_t places = 1;
     for (const NestNode *l = r->folds; l->kind == NEST_LOOP; l = l->body.at[0])
         if (__builtin_mul_overflow(places, l->extent, &places) || places > INT32_MAX)
@@ -216,21 +286,26 @@ static bool sched_positions(Sched *s, const Reduction *r)
     NestBuffer b = n->buffers.at[fold->buffer];
     b.name = "place";
     b.dtype = narrow;
-    int place = nest_buffer(n, b), best = fold->winner;
-    Te *zero = te_int(&n->te, 0), *none = te_number(&n->te, narrow, last ? -1 : (double)places);
-    Te *start = nest_start_of(n, extreme, fold->value->dtype);
-    size_t at = fold_again(s, r, nest_index(n, r->folds), best, extreme, start, false);
-    at = fold_again(s, r, at, place, last ? TE_REDUCE_MAX : TE_REDUCE_MIN, none, true);
-    Te *found = te_cast(&n->te, wide, nest_load(n, place, zero));
-    nest_insert(n, home, at, nest_store(n, fold->buffer, zero, found));
-    nest_remove(n, r->folds);
-    if (!dtype_is_float(fold->value->dtype))
+    Search f = {.extreme = greatest ? TE_REDUCE_MAX : TE_REDUCE_MIN,
+                .place_of = last ? TE_REDUCE_MAX : TE_REDUCE_MIN,
+                .none = te_number(&n->te, narrow, last ? -1 : (double)places),
+                .best = fold->winner,
+                .place = nest_buffer(n, b)};
+    f.start = nest_start_of(n, f.extreme, fold->value->dtype);
+    int buffer = fold->buffer, all = f.best;
+    size_t behind = search_blocks(s, r, f, &all);
+    if (!behind) {
+        behind = fold_twice(s, r, &f) + 1;
+        nest_insert(n, home, behind - 1,
+                    nest_store(n, buffer, te_int(&n->te, 0), number_of(n, f.place)));
+    }
+    if (!real)
         return true;
-    NestNode *check = nest_if_nan(n, best, zero);
-    nest_append(n, check, nest_store(n, best, zero, start));
-    nest_append(n, check, nest_store(n, fold->buffer, zero, te_int(&n->te, -1)));
-    nest_append(n, check, r->folds);
-    nest_insert(n, home, at + 1, check);
+    NestNode *check = nest_if_nan(n, all, te_int(&n->te, 0));
+    nest_append(n, check, nest_store(n, f.best, te_int(&n->te, 0), f.start));
+    nest_append(n, check, nest_store(n, buffer, te_int(&n->te, 0), te_int(&n->te, -1)));
+    nest_append(n, check, plain);
+    nest_insert(n, home, behind, check);
     return true;
 }
 
