@@ -33,15 +33,25 @@ static const char *cast_text(OnnxNode *n, const char *x, DType to)
     return onnx_text(n, "cast(%s, dtype=\"%s\")", x, onnx_dtype_text(n, to));
 }
 
-/* The nearest integers, halves to the even one, in the range of the type. */
+/* The nearest integers, halves to the even one. */
+static const char *rounded(OnnxNode *n, const char *x, DType f)
+{
+    const char *half = onnx_literal(n, 0.5, f), *near = onnx_step(n, "round(%s)", x);
+    return onnx_text(n,
+                     "where(equal(abs(subtract(%s, %s)), %s), multiply(%s, "
+                     "trunc(multiply(%s, %s))), %s)",
+                     near, x, half, onnx_literal(n, 2, f), near, half, near);
+}
+
+void rule_round(OnnxNode *n)
+{
+    onnx_give(n, rounded(n, onnx_in(n, 0), onnx_in_dtype(n, 0)));
+}
+
+/* The nearest integers in the range of the type. */
 static const char *to_integers(OnnxNode *n, const char *x, const char *zero, DType to, int bits)
 {
-    DType f = onnx_type_of(n, x)->dtype;
-    const char *half = onnx_literal(n, 0.5, f), *near = onnx_step(n, "round(%s)", x);
-    const char *y = onnx_step(n,
-                              "where(equal(abs(subtract(%s, %s)), %s), multiply(%s, "
-                              "trunc(multiply(%s, %s))), %s)",
-                              near, x, half, onnx_literal(n, 2, f), near, half, near);
+    const char *y = onnx_step(n, "%s", rounded(n, x, onnx_type_of(n, x)->dtype));
     bool is_signed = dtype_is_signed(to);
     double top = ldexp(1, is_signed ? bits - 1 : bits), low = is_signed ? -top : 0;
     DType wide = dtype_of(DT_INT32);
