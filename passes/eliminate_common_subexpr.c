@@ -157,20 +157,12 @@ static Expr *merge(Rewriter *rw, const Expr *old, Expr *now)
     return now;
 }
 
-static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
-{
-    (void)rw;
-    const Function *f = expr_as_function(old);
-    *now = (Expr *)(uintptr_t)old;
-    return f && function_is_primitive(f);
-}
-
 static Function *eliminate(PassRun *run, const Def *def)
 {
     Cse cse = {.run = run, .total = {.cx = run->cx}, .body = def->fn->body};
     Rewriter rw;
     pass_rewriter_init(&rw, run, merge, &cse);
-    rw.enter = enter_node;
+    rw.enter = enter_past_kernel;
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&cse.known);

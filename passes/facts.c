@@ -357,3 +357,11 @@ bool call_has_elements(const Call *call)
     }
     return n <= TENSORS_MOST;
 }
+
+bool enter_past_kernel(Rewriter *rw, const Expr *old, Expr **now)
+{
+    (void)rw;
+    const Function *f = expr_as_function(old);
+    *now = (Expr *)(uintptr_t)old;
+    return f && function_is_primitive(f);
+}

@@ -3,7 +3,7 @@
 #define PASSES_FACTS_H
 
 #include "base/places.h"
-#include "ir/module.h"
+#include "ir/walk.h"
 
 /* What evaluating has no effect and depends on none (passes.md section 5.6). */
 typedef struct Purity {
@@ -50,5 +50,8 @@ bool call_has_elements(const Call *call);
 
 /* Notes the name of every function that something in the module names, itself perhaps: name -> NULL. */
 void note_named(const Module *m, PtrMap *named);
+
+/* For a rewriter's `enter`: what became a kernel stays as it is. */
+bool enter_past_kernel(Rewriter *rw, const Expr *old, Expr **now);
 
 #endif

@@ -340,11 +340,9 @@ static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
 {
     Fold *fold = rw->data;
     const Let *let = expr_as_let(old);
-    const Function *f = expr_as_function(old);
     if (let)
         *places_slot(&fold->lets, &fold->run->scratch, let->var) = (void *)(uintptr_t)let;
-    *now = (Expr *)(uintptr_t)old;
-    return f && function_is_primitive(f);
+    return enter_past_kernel(rw, old, now);
 }
 
 static Function *fold_function(PassRun *run, const Def *def)

@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "ir/walk.h"
 #include "passes/facts.h"
+#include "passes/types.h"
 #include "te/te.h"
 
 /* ---- the forward graph ------------------------------------------------------------------------------------------------------ */
@@ -56,16 +57,6 @@ static OpPattern constant_pattern(const Constant *c)
     return OP_OPAQUE;
 }
 
-static bool same_shape(const Type *a, const Type *b)
-{
-    if (!a || !b || a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || a->n != b->n)
-        return false;
-    for (uint32_t i = 0; i < a->n; i++)
-        if (a->dims[i] != b->dims[i])
-            return false;
-    return true;
-}
-
 static bool is_tensor(const Type *t)
 {
     return t && t->kind == TYPE_TENSOR;
@@ -90,7 +81,7 @@ static void link_call(FuseGraph *g, const Call *call, uint32_t at)
     }
     for (uint32_t i = 0; i < call->args.n; i++) {
         const Expr *arg = call->args.at[i];
-        bool same = pattern == OP_BROADCAST && same_shape(arg->type, call->base.type);
+        bool same = pattern == OP_BROADCAST && types_same_shape(arg->type, call->base.type);
         link_to(g, arg, at, same ? OP_ELEMWISE : pattern);
     }
 }
@@ -486,7 +477,7 @@ static void fuse_attention(FuseGraph *g, FuseNode *n)
     FuseNode *to = only_user(g, n);
     if (!from || !to || n->pattern != OP_OUT_FUSABLE || to->pattern != OP_OUT_FUSABLE ||
         !leader(from)->anchored || leader(from) != from || only_user(g, from) != n ||
-        expr_as_call(to->e)->args.at[0] != n->e || !same_shape(from->e->type, n->e->type))
+        expr_as_call(to->e)->args.at[0] != n->e || !types_same_shape(from->e->type, n->e->type))
         return;
     merge(from, n);
     merge(n, to);

@@ -10,8 +10,9 @@
  * joins at the place of the first, where all that it reads is there already; the step of an optimiser, or of a recurrence with several
  * states, becomes one loop. */
 #include "passes/facts.h"
-#include "passes/pass.h"
+#include "passes/lets.h"
 #include "passes/to_a_normal_form.h"
+#include "passes/types.h"
 
 #include "ir/op.h"
 
@@ -21,13 +22,6 @@ enum {
     TENSORS_MOST = 16, /* that one kernel reads and makes: processors bring about so many at once */
     GROUPS_OPEN = 8, /* that a kernel may still join */
 };
-
-typedef struct Binding {
-    Var *var;
-    Expr *value;
-} Binding;
-
-typedef Vec(Binding) BindingList;
 
 typedef struct Group {
     size_t at; /* the binding of its first member */
@@ -43,8 +37,8 @@ typedef struct Joining {
     PassRun *run;
     Places uses; /* of each variable, in the whole function */
     PtrMap inner; /* `let`s that are the body of another */
-    PtrMap functions; /* Var -> the kernel that it is bound to */
-    uint32_t maps; /* kernels that may join */
+    PtrMap maps; /* kernels that may join */
+    PtrMap functions; /* Var -> the one that it is bound to */
     Totality totality;
     bool any; /* some were joined */
 } Joining;
@@ -71,11 +65,12 @@ static bool is_map(Joining *j, const Function *f)
            ir_walk(f->body, look_for_other, NULL, NULL) && total_of(&j->totality, f->body);
 }
 
-static WalkNext count_map(void *data, const Expr *e)
+static WalkNext note_map(void *data, const Expr *e)
 {
     Joining *j = data;
     const Function *f = expr_as_function(e);
-    j->maps += f && is_map(j, f);
+    if (f && is_map(j, f))
+        ptrmap_put(&j->maps, f, j);
     return f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
 }
 
@@ -93,7 +88,7 @@ static WalkNext note_let(void *data, const Expr *e)
     Function *f = let ? expr_as_function(let->value) : expr_as_function(e);
     if (let && let->body->kind == EXPR_LET)
         ptrmap_put(&j->inner, let->body, j);
-    if (let && f && is_map(j, f))
+    if (let && f && ptrmap_has(&j->maps, f))
         ptrmap_put(&j->functions, let->var, f);
     return !let && f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
 }
@@ -104,7 +99,7 @@ static WalkNext note_let(void *data, const Expr *e)
 typedef struct Chain {
     Joining *j;
     Arena *scratch;
-    BindingList lets;
+    Vec(LetBinding) lets;
     PtrMap at; /* Var -> its number + 1 */
     Vec(Group *) groups;
     Group **of; /* by binding: whose member it is */
@@ -155,14 +150,6 @@ static void join(Chain *c, Group *g, size_t number)
     c->of[number] = g;
 }
 
-static bool same_elements(const Type *a, const Type *b)
-{
-    bool same = a->n == b->n;
-    for (uint32_t i = 0; i < a->n && same; i++)
-        same = a->dims[i] == b->dims[i];
-    return same;
-}
-
 /* What the call reads of two groups makes one of them, at the place of the first. */
 static void merge_groups(Chain *c, const Call *call)
 {
@@ -175,7 +162,7 @@ static void merge_groups(Chain *c, const Call *call)
         Group *later = first && first->at > g->at ? first : g;
         first = first && first->at < g->at ? first : g;
         bool may =
-            later != first && same_elements(first->type, later->type) &&
+            later != first && types_same_shape(first->type, later->type) &&
             first->members.n + first->params.n + later->members.n + later->params.n <= TENSORS_MOST;
         for (size_t k = 0; k < later->args.n && may; k++)
             may = is_there(c, first, later->args.at[k]);
@@ -198,7 +185,7 @@ static void find_groups(Chain *c)
         Group *g = NULL;
         merge_groups(c, call);
         for (size_t k = c->groups.n; k-- > 0 && k + GROUPS_OPEN >= c->groups.n && !g;)
-            if (same_elements(c->groups.at[k]->type, t) && c->groups.at[k]->members.n > 0 &&
+            if (types_same_shape(c->groups.at[k]->type, t) && c->groups.at[k]->members.n > 0 &&
                 may_join(c, c->groups.at[k], call))
                 g = c->groups.at[k];
         if (!g) {
@@ -231,7 +218,7 @@ static bool member_values(Chain *c, const Group *g, Expr **values)
     PtrMap made = {0};
     bool ok = true;
     for (size_t i = 0; i < g->members.n && ok; i++) {
-        const Binding *b = &c->lets.at[g->members.at[i]];
+        const LetBinding *b = &c->lets.at[g->members.at[i]];
         const Call *call = expr_as_call(b->value);
         const Function *f = kernel_of(c->j, b->value);
         PtrMap map = {0};
@@ -250,7 +237,7 @@ static bool member_values(Chain *c, const Group *g, Expr **values)
 }
 
 /* Puts the group's bindings behind those in `out`. */
-static bool make_joint(Chain *c, const Group *g, BindingList *out)
+static bool make_joint(Chain *c, const Group *g, Lets *out)
 {
     PassRun *run = c->j->run;
     Arena *arena = &run->module->arena;
@@ -277,9 +264,9 @@ static bool make_joint(Chain *c, const Group *g, BindingList *out)
                                 attrs, NULL, body);
     Expr *call = expr_call(arena, span, &f->base, (uint32_t)g->args.n, g->args.at, NULL);
     Var *all = n == 1 ? vars[0] : expr_var(arena, span, ctx_name(run->cx, "x"), NULL);
-    vec_push(out, c->scratch, ((Binding){all, call}));
+    lets_bind(out, all, call);
     for (uint32_t i = 0; i < n && n > 1; i++)
-        vec_push(out, c->scratch, ((Binding){vars[i], expr_tuple_get(arena, span, &all->base, i)}));
+        lets_bind(out, vars[i], expr_tuple_get(arena, span, &all->base, i));
     return true;
 }
 
@@ -288,7 +275,7 @@ static bool make_joint(Chain *c, const Group *g, BindingList *out)
 static Expr *read_chain(Chain *c, Expr *e)
 {
     for (Let *let; (let = expr_as_let(e)) != NULL; e = let->body) {
-        vec_push(&c->lets, c->scratch, ((Binding){let->var, let->value}));
+        vec_push(&c->lets, c->scratch, ((LetBinding){.var = let->var, .value = let->value}));
         ptrmap_put(&c->at, let->var, (void *)(uintptr_t)c->lets.n);
     }
     return e;
@@ -313,7 +300,9 @@ static bool is_dropped(const Chain *c, const Var *v)
 /* The chain with joint kernels; the same where there are none, NULL where a limit is hit. */
 static Expr *join_chain(Chain *c, Expr *head)
 {
-    BindingList out = {0};
+    LetMaker make = {c->j->run->cx, &c->j->run->module->arena, c->scratch, head->span,
+                     .numbers = 0};
+    Lets out = {.make = &make};
     Expr *body = read_chain(c, head);
     bool any = false, ok = true;
     find_groups(c);
@@ -329,13 +318,10 @@ static Expr *join_chain(Chain *c, Expr *head)
         if (g && g->members.n > 1)
             ok = g->at != i || make_joint(c, g, &out);
         else if (!is_dropped(c, c->lets.at[i].var))
-            vec_push(&out, c->scratch, c->lets.at[i]);
+            lets_bind(&out, c->lets.at[i].var, c->lets.at[i].value);
     }
-    for (size_t i = out.n; i-- > 0 && ok;)
-        body =
-            expr_let(&c->j->run->module->arena, head->span, out.at[i].var, out.at[i].value, body);
     c->j->any = true;
-    return ok ? body : NULL;
+    return ok ? lets_close(&out, body) : NULL;
 }
 
 static Expr *at_head(Rewriter *rw, const Expr *old, Expr *now)
@@ -354,33 +340,27 @@ static Expr *at_head(Rewriter *rw, const Expr *old, Expr *now)
     return made;
 }
 
-static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
-{
-    (void)rw;
-    const Function *f = expr_as_function(old);
-    *now = (Expr *)(uintptr_t)old;
-    return f && function_is_primitive(f);
-}
-
 static Function *join_kernels(PassRun *run, const Def *def)
 {
     Joining j = {.run = run, .totality = {.cx = run->cx, .data = true}};
     Rewriter rw;
     if (run->context->for_card || function_is_primitive(def->fn))
         return def->fn;
-    ir_walk(&def->fn->base, count_map, NULL, &j);
-    Expr *e = j.maps > 1 ? to_anf(run->cx, run->module, &def->fn->base) : &def->fn->base;
+    ir_walk(&def->fn->base, note_map, NULL, &j);
+    bool several = j.maps.n > 1;
+    Expr *e = several ? to_anf(run->cx, run->module, &def->fn->base) : &def->fn->base;
     Expr *now = e;
-    if (e && j.maps > 1) {
+    if (e && several) {
         ir_walk(e, note_let, NULL, &j);
         count_uses(e, &run->scratch, &j.uses);
         rewriter_init(&rw, run->cx, run->module, at_head, &j);
-        rw.enter = enter_node;
+        rw.enter = enter_past_kernel;
         now = ir_rewrite(&rw, e);
         rewriter_deinit(&rw);
     }
     totality_deinit(&j.totality);
     ptrmap_deinit(&j.inner);
+    ptrmap_deinit(&j.maps);
     ptrmap_deinit(&j.functions);
     return !now ? NULL : j.any ? expr_as_function(now) : def->fn;
 }

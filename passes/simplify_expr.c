@@ -15,6 +15,7 @@
 typedef struct Site {
     OpsMake m;
     Purity *purity;
+    bool for_code; /* what comes out is compiled here */
     Totality *total; /* NULL: what may fail may be left out */
     const Places *uses; /* node -> number of its uses */
     const Op *op;
@@ -302,7 +303,7 @@ static Expr *product_of_turned(const Site *s)
     int rank = batch ? 3 : 2;
     bool turned[2] = {attrs_bool(attrs, "transpose_a"), dense || attrs_bool(attrs, "transpose_b")};
     Expr *args[2] = {s->args[0], s->args[1]};
-    if (!s->total)
+    if (!s->for_code)
         return NULL;
     for (int i = 0; i < 2; i++) {
         Expr *of = turned_matrix(s, args[i], rank);
@@ -457,6 +458,7 @@ static Expr *simpler(Rewriter *rw, const Expr *old, Expr *e)
     const Call *call = expr_as_call(e), *was = expr_as_call(old);
     Site site = {.m = {rw->cx, &rw->module->arena, e->span},
                  .purity = &s->purity,
+                 .for_code = s->run->context->for_code,
                  .total = s->run->context->for_code ? &s->total : NULL,
                  .uses = &s->uses,
                  .op = op,
@@ -493,19 +495,11 @@ static Expr *simplify_node(Rewriter *rw, const Expr *old, Expr *now)
     return now;
 }
 
-static bool enter_node(Rewriter *rw, const Expr *old, Expr **now)
-{
-    (void)rw;
-    const Function *f = expr_as_function(old);
-    *now = (Expr *)(uintptr_t)old;
-    return f && function_is_primitive(f);
-}
-
 static Expr *rewrite(PassRun *run, Expr *root, RewriteFn *fn, void *data)
 {
     Rewriter rw;
     pass_rewriter_init(&rw, run, fn, data);
-    rw.enter = enter_node;
+    rw.enter = enter_past_kernel;
     Expr *now = ir_rewrite(&rw, root);
     rewriter_deinit(&rw);
     return now;

@@ -118,3 +118,13 @@ bool type_has_extents(const Type *t, uint32_t rank)
         known = t->dims[i] > 0;
     return known;
 }
+
+bool types_same_shape(const Type *a, const Type *b)
+{
+    if (!a || !b || a->kind != TYPE_TENSOR || b->kind != TYPE_TENSOR || a->n != b->n)
+        return false;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->dims[i] != b->dims[i])
+            return false;
+    return true;
+}

@@ -16,6 +16,9 @@ bool expr_try_type_ops(Ctx *cx, Expr *e);
 /* The tensor type of e; NULL when it has none yet, or another. */
 const Type *expr_tensor_type(const Expr *e);
 
+/* Whether both are tensors of one shape; NULL is none. */
+bool types_same_shape(const Type *a, const Type *b);
+
 /* Whether a tensor of the type (NULL: it is not known) has so many axes, with extents that are known and not 0. */
 bool type_has_extents(const Type *t, uint32_t rank);
 

@@ -275,10 +275,9 @@ static bool sched_positions(Sched *s, const Reduction *r)
 {
     static const DType narrow = {DTYPE_CODE_INT, 32, 1};
     Nest *n = s->n;
-    NestNode *fold = r->fold, *home = r->folds->parent, *plain = nest_copy(n, r->folds);
+    NestNode *fold = r->fold, *home = r->folds->parent;
     bool greatest = fold->fold == TE_ARGMAX || fold->fold == TE_ARGMAX_LAST;
     bool last = fold->fold == TE_ARGMAX_LAST || fold->fold == TE_ARGMIN_LAST;
-    bool real = dtype_is_float(fold->value->dtype);
     int64_t places = 1;
     for (const NestNode *l = r->folds; l->kind == NEST_LOOP; l = l->body.at[0])
         if (__builtin_mul_overflow(places, l->extent, &places) || places > INT32_MAX)
@@ -292,6 +291,7 @@ static bool sched_positions(Sched *s, const Reduction *r)
                 .best = fold->winner,
                 .place = nest_buffer(n, b)};
     f.start = nest_start_of(n, f.extreme, fold->value->dtype);
+    NestNode *plain = dtype_is_float(fold->value->dtype) ? nest_copy(n, r->folds) : NULL;
     int buffer = fold->buffer, all = f.best;
     size_t behind = search_blocks(s, r, f, &all);
     if (!behind) {
@@ -299,7 +299,7 @@ static bool sched_positions(Sched *s, const Reduction *r)
         nest_insert(n, home, behind - 1,
                     nest_store(n, buffer, te_int(&n->te, 0), number_of(n, f.place)));
     }
-    if (!real)
+    if (!plain)
         return true;
     NestNode *check = nest_if_nan(n, all, te_int(&n->te, 0));
     nest_append(n, check, nest_store(n, f.best, te_int(&n->te, 0), f.start));
