@@ -487,7 +487,7 @@ typedef struct Changed {
 static void find_changed(void *data, NestNode *node)
 {
     const Changed *c = data;
-    if (node->kind == NEST_LOOP || node->kind == NEST_IF_NAN || node->kind == NEST_BARRIER ||
+    if (node->kind == NEST_LOOP || node->kind == NEST_IF || node->kind == NEST_BARRIER ||
         node->kind == NEST_WAIT || node->kind == NEST_PASS)
         return;
     c->is[node->buffer] = true;
@@ -759,11 +759,10 @@ static void make_if(Emit *e, const NestNode *node, Ssa condition, bool likely, S
     }
 }
 
-static void make_if_nan(Emit *e, const NestNode *node)
+static void make_condition(Emit *e, const NestNode *node)
 {
     ptrmap_clear(&e->now);
-    Ssa v = place_value(e, node);
-    make_if(e, node, LLVMBuildFCmp(e->g->b, LLVMRealUNO, v, v, ""), false, NULL);
+    make_if(e, node, emit_value(e, node->value), false, NULL);
 }
 
 /* ---- threads of a GPU -------------------------------------------------------------------------------------------------------------- */
@@ -1094,8 +1093,8 @@ static void make_node(Emit *e, const NestNode *node)
         gen_refuse(g, "a loop nest is too deep");
         return;
     }
-    if (node->kind == NEST_IF_NAN)
-        make_if_nan(e, node);
+    if (node->kind == NEST_IF)
+        make_condition(e, node);
     else if (node->kind == NEST_PRODUCT)
         make_product(e, node);
     else if (node->kind == NEST_MATRIX)

@@ -120,7 +120,7 @@ static inline bool emit_is_straight(const NestNode *node)
 /* What is below may be left out. */
 static inline bool emit_is_condition(const NestNode *node)
 {
-    return node->kind == NEST_IF_NAN || (node->kind == NEST_LOOP && node->way == NEST_BOUND);
+    return node->kind == NEST_IF || (node->kind == NEST_LOOP && node->way == NEST_BOUND);
 }
 /* Computes the address of a position as far as the levels down to `depth` know it. */
 void emit_hoist_place(Emit *e, int buffer, const Te *at, int depth);

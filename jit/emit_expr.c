@@ -395,7 +395,7 @@ typedef struct Touch {
 static void find_write(void *data, NestNode *node)
 {
     Touch *t = data;
-    t->writes |= node->kind != NEST_LOOP && node->kind != NEST_IF_NAN && node->buffer == t->buffer;
+    t->writes |= node->kind != NEST_LOOP && node->kind != NEST_IF && node->buffer == t->buffer;
 }
 
 /* As many columns as lanes, none of them partly there. */

@@ -98,10 +98,10 @@ static void collect(void *data, NestNode *node)
 {
     Collect *c = data;
     c->node = node;
-    if (node->kind == NEST_LOOP && node->way == NEST_BOUND)
+    if (node->kind == NEST_IF || (node->kind == NEST_LOOP && node->way == NEST_BOUND))
         add_loads(c, node->value);
-    if (node->kind == NEST_LOOP || node->kind == NEST_BARRIER || node->kind == NEST_WAIT ||
-        node->kind == NEST_NEAR)
+    if (node->kind == NEST_LOOP || node->kind == NEST_IF || node->kind == NEST_BARRIER ||
+        node->kind == NEST_WAIT || node->kind == NEST_NEAR)
         return;
     if (node->kind == NEST_FETCH || node->kind == NEST_TILE || node->kind == NEST_GROUP) {
         collect_matrices(c);
@@ -124,10 +124,9 @@ static void collect(void *data, NestNode *node)
     add_loads(c, node->value);
     add_loads(c, node->number);
     add_loads(c, node->at);
-    bool writes = node->kind != NEST_IF_NAN;
-    add_access(c, node->buffer, node->at, writes);
+    add_access(c, node->buffer, node->at, true);
     if (node->kind == NEST_FOLD && nest_is_position(node->fold))
-        add_access(c, node->winner, node->at, writes);
+        add_access(c, node->winner, node->at, true);
 }
 
 void nest_each_access(Nest *n, NestNode *node, void (*found)(void *data, const NestAccess *a),

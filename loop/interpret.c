@@ -715,9 +715,8 @@ static There let_in(Run *r, const NestNode *s, const There *there)
         r->now.thread = t;
         if (!there->is[t])
             continue;
-        if (s->kind == NEST_IF_NAN) {
-            in.is[t] = is_nan(r->n->buffers.at[s->buffer].dtype,
-                              element_at(r, s->buffer, eval_index(r, s->at)));
+        if (s->kind == NEST_IF) {
+            in.is[t] = eval(r, s->value).bytes[0];
         } else {
             r->own[s->var][t] = eval_index(r, s->value);
             in.is[t] = r->own[s->var][t] < s->extent;
@@ -745,7 +744,7 @@ static void run_node_in_step(Run *r, const NestNode *s, const There *there)
         wait_for_copies(r, s, there);
     } else if (s->kind == NEST_PASS) {
         pass(r, s, there);
-    } else if (s->kind == NEST_IF_NAN || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {
+    } else if (s->kind == NEST_IF || (s->kind == NEST_LOOP && s->way == NEST_BOUND)) {
         There in = let_in(r, s, there);
         if (in.n > 0)
             run_in_step(r, &s->body, &in);
@@ -887,9 +886,8 @@ static void run_block(Run *r, const NestBlock *block)
         } else if (s->kind == NEST_LOOP) {
             for (r->var[s->var] = 0; r->var[s->var] < s->extent && !r->failed; r->var[s->var]++)
                 run_block(r, &s->body);
-        } else if (s->kind == NEST_IF_NAN) {
-            if (is_nan(r->n->buffers.at[s->buffer].dtype,
-                       element_at(r, s->buffer, eval_index(r, s->at))))
+        } else if (s->kind == NEST_IF) {
+            if (eval(r, s->value).bytes[0])
                 run_block(r, &s->body);
         } else if (s->kind != NEST_NEAR) {
             run_statement(r, s);

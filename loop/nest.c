@@ -137,12 +137,16 @@ NestNode *nest_product(Nest *n, int buffer, const NestProduct *product)
     return node;
 }
 
+NestNode *nest_if(Nest *n, Te *value)
+{
+    NestNode *node = node_new(n, NEST_IF);
+    node->value = value;
+    return node;
+}
+
 NestNode *nest_if_nan(Nest *n, int buffer, Te *at)
 {
-    NestNode *check = node_new(n, NEST_IF_NAN);
-    check->buffer = buffer;
-    check->at = at;
-    return check;
+    return nest_if(n, te_unary(&n->te, TE_ISNAN, nest_load(n, buffer, at)));
 }
 
 NestNode *nest_barrier(Nest *n)

@@ -92,7 +92,7 @@ typedef enum NestKind {
     NEST_LOOP, /* var in 0..extent: body */
     NEST_STORE, /* buffer[at] = value */
     NEST_FOLD, /* buffer[at] = fold(buffer[at], value) */
-    NEST_IF_NAN, /* when buffer[at] is NaN: body */
+    NEST_IF, /* when `value` is true: body */
     NEST_PRODUCT, /* a matrix product by the library */
     NEST_MATRIX, /* buffer[at…] = `matrix` of bytes, from the words on that `value` and `number` load */
     NEST_BARRIER, /* all threads of the block come here before one goes on */
@@ -274,7 +274,8 @@ void nest_insert(Nest *n, NestNode *parent, size_t at, NestNode *child);
 void nest_remove(Nest *n, NestNode *child);
 size_t nest_index(Nest *n, const NestNode *child);
 NestBlock *nest_block(Nest *n, NestNode *parent);
-/* A condition. */
+/* A condition: the value; that what lies there is NaN. */
+NestNode *nest_if(Nest *n, Te *value);
 NestNode *nest_if_nan(Nest *n, int buffer, Te *at);
 /* All threads of a block meet; those of a warp exchange values. */
 NestNode *nest_barrier(Nest *n);

@@ -647,7 +647,7 @@ static void distribute(Nest *n, const NestNode *like, NestNode *into, NestBlock 
     NestNode *open = NULL;
     for (size_t i = 0; i < body.n; i++) {
         NestNode *child = body.at[i];
-        if (is_serial(child) || child->kind == NEST_IF_NAN) {
+        if (is_serial(child) || child->kind == NEST_IF) {
             open = NULL;
             NestBlock inner = child->body;
             child->body = (NestBlock){0};
@@ -667,7 +667,7 @@ static void distribute(Nest *n, const NestNode *like, NestNode *into, NestBlock 
 
 static void find_condition(void *data, NestNode *node)
 {
-    *(bool *)data |= node->kind == NEST_IF_NAN;
+    *(bool *)data |= node->kind == NEST_IF;
 }
 
 bool nest_jam(Nest *n, NestNode *loop)

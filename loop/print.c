@@ -133,10 +133,10 @@ static void print_node(const NestNames *names, Buf *out, const NestNode *s, int 
         print_shared(names, out, s, indent + 2);
         print_block(names, out, &s->body, indent + 2);
         return;
-    case NEST_IF_NAN:
-        buf_str(out, "if isnan(");
-        print_place(names, out, s->buffer, s->at);
-        buf_str(out, "):\n");
+    case NEST_IF:
+        buf_str(out, "if ");
+        te_print_expr(out, s->value, &names->base, indent + 4);
+        buf_str(out, ":\n");
         print_block(names, out, &s->body, indent + 2);
         return;
     case NEST_PRODUCT: print_product(names, out, s); return;

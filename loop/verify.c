@@ -150,7 +150,7 @@ static void check_meeting(Verify *v, const NestNode *node)
     int64_t n = 1;
     for (const NestNode *p = node->parent; p; p = p->parent) {
         bool leaves = is_loop_of(p, NEST_BOUND) && nest_may_leave(p);
-        if (p->kind == NEST_IF_NAN || (leaves && depends_on_thread(p->value, p->parent)))
+        if (p->kind == NEST_IF || (leaves && depends_on_thread(p->value, p->parent)))
             fail(v, "threads that do not come meet others");
         if (is_loop_of(p, NEST_THREADS)) {
             threads = p;
@@ -371,6 +371,15 @@ static void check_shared(Verify *v, const NestNode *grid)
         fail(v, "a block shares more memory than it has");
 }
 
+static void check_condition(Verify *v, const NestNode *node)
+{
+    if (dtype_id(node->value->dtype) != DT_BOOL)
+        fail(v, "a condition is not true or false");
+    for (const NestNode *p = node->parent; p; p = p->parent)
+        if (is_loop_of(p, NEST_VECTOR))
+            fail(v, "lanes of a vector go different ways");
+}
+
 static void check_node(void *data, NestNode *node)
 {
     Verify *v = data;
@@ -409,6 +418,8 @@ static void check_node(void *data, NestNode *node)
     if (node->ahead && !(node->kind == NEST_FOLD && node->value->kind == TE_NODE_BINARY &&
                          is_flat_load(node->value->a) && is_flat_load(node->value->b)))
         fail(v, "what is fetched ahead is no factor");
+    if (node->kind == NEST_IF)
+        check_condition(v, node);
     check_expression(v, node->at);
     check_expression(v, node->value);
     check_expression(v, node->number);

@@ -55,7 +55,7 @@ static double work_of(Sched *s, const NestNode *node, const NestNode *vector)
         te_each(s->arena, &seen, node->value, count_node, &w);
         ptrmap_deinit(&seen);
     }
-    if (node->kind == NEST_IF_NAN)
+    if (node->kind == NEST_IF)
         return 1;
     vector = node->kind == NEST_LOOP && node->way == NEST_VECTOR ? node : vector;
     for (size_t i = 0; i < node->body.n; i++)

@@ -105,7 +105,7 @@ static bool part_of(Rows *r, NestNode *node, Part *p)
 {
     Gpu *s = r->s;
     *p = (Part){.statement = node};
-    if (node->kind == NEST_STORE || node->kind == NEST_IF_NAN)
+    if (node->kind == NEST_STORE || node->kind == NEST_IF)
         return true;
     if (node->kind != NEST_LOOP)
         return false;
@@ -400,7 +400,7 @@ static bool reads_others(Rows *r, const Part *p, const bool *kept)
 {
     NestAccesses all = nest_accesses(r->s->n, p->statement);
     bool reads = false;
-    bool all_read = p->statement->kind == NEST_IF_NAN || (p->fold && order_matters(p->fold));
+    bool all_read = p->statement->kind == NEST_IF || (p->fold && order_matters(p->fold));
     for (size_t i = 0; i < all.n && all_read; i++)
         reads |= kept[all.at[i].buffer];
     return reads;

@@ -221,11 +221,22 @@ static Te *number_of(Nest *n, int place)
     return te_cast(&n->te, wide, nest_load(n, place, te_int(&n->te, 0)));
 }
 
+/* Whether a block with this extreme holds the place: of equal ones the first, or the last. */
+static Te *wins_over(Sched *s, const Search *f, Te *extreme, int best, int place)
+{
+    TeBuilder *b = &s->n->te;
+    Te *zero = te_int(b, 0), *known = nest_load(s->n, place, zero);
+    bool greatest = f->extreme == TE_REDUCE_MAX, last = f->place_of == TE_REDUCE_MAX;
+    TeOp op = last ? (greatest ? TE_GE : TE_LE) : (greatest ? TE_GT : TE_LT);
+    Te *first = te_binary(b, TE_LT, known, te_number(b, known->dtype, 0));
+    return te_binary(b, TE_OR, first, te_binary(b, op, extreme, nest_load(s->n, best, zero)));
+}
+
 /* Elements that are still near when they are looked through again. */
 enum { SEARCH_BLOCK = 8192 };
 
-/* Both of each block, whose extreme is one candidate; `*whole` is the register of the extreme of all, where a NaN stays. Returns what is
- * behind all that; 0 where all is near as it is. */
+/* The extreme of each block, and the place only where that one wins; `*whole` is the register of the extreme of all, where a NaN stays.
+ * Returns what is behind all that; 0 where all is near as it is. */
 static size_t search_blocks(Sched *s, const Reduction *r, Search f, int *whole)
 {
     Nest *n = s->n;
@@ -246,24 +257,26 @@ static size_t search_blocks(Sched *s, const Reduction *r, Search f, int *whole)
     for (int i = 0; i < 2 && loops[i]; i++) {
         Reduction part = {.folds = loops[i]};
         nest_each(loops[i], find_fold, &part);
-        NestNode *take = nest_copy(n, part.fold), *most = nest_copy(n, part.fold),
-                 *outer = loops[i]->parent;
+        NestNode *outer = loops[i]->parent;
         /* Registers stand in the loop that folds into them. */
         b.home = outer == home ? n->buffers.at[best].home : outer;
-        places.home = outer == home ? n->buffers.at[buffer].home : outer;
-        part.fold->winner = f.best = nest_buffer(n, b);
-        f.place = nest_buffer(n, places);
-        size_t at = fold_twice(s, &part, &f);
-        take->value = most->value = nest_load(n, f.best, te_int(&n->te, 0));
-        take->winner = best;
-        take->number = number_of(n, f.place);
-        most->fold = f.extreme;
+        part.fold->winner = nest_buffer(n, b);
+        Te *zero = te_int(&n->te, 0), *mine = nest_load(n, part.fold->winner, zero);
+        NestNode *most = nest_fold(n, f.extreme, *whole, zero, mine);
         most->any_order = dtype_is_float(b.dtype); /* a NaN stays */
-        most->buffer = *whole;
-        most->winner = 0;
-        most->number = NULL;
-        nest_insert(n, outer, at, take);
-        nest_insert(n, outer, at + 1, most);
+        size_t at = fold_again(s, &part, nest_index(n, part.folds), part.fold->winner, f.extreme,
+                               f.start, false);
+        NestNode *wins = nest_if(n, wins_over(s, &f, mine, best, buffer));
+        nest_insert(n, outer, at, most);
+        nest_insert(n, outer, at + 1, wins);
+        nest_remove(n, part.folds);
+        nest_append(n, wins, part.folds);
+        places.home = wins;
+        f.place = nest_buffer(n, places);
+        fold_again(s, &part, 0, f.place, f.place_of, f.none, true);
+        nest_remove(n, part.folds);
+        nest_append(n, wins, nest_store(n, best, zero, mine));
+        nest_append(n, wins, nest_store(n, buffer, zero, number_of(n, f.place)));
         behind = outer == home ? at + 2 : behind;
     }
     return behind;
