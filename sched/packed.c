@@ -40,6 +40,17 @@ static int64_t lanes_of(const Sched *s, int stage)
     return (int64_t)s->m->vector_bytes / size_of(s, stage);
 }
 
+#define LANES_LEAST 4
+
+/* Those of a vector of columns: a part of a register holds few of them. */
+static int64_t column_lanes(const Packed *d)
+{
+    int64_t lanes = lanes_of(d->s, d->stage);
+    while (d->words.each == 1 && lanes > LANES_LEAST && d->q->n.extent <= lanes / 2)
+        lanes /= 2;
+    return lanes;
+}
+
 /* The loops over products, the outer batches' first, NULL where there is one; the innermost of them. */
 static NestNode *each_product(const Packed *d, NestNode *loop[2])
 {
@@ -244,7 +255,7 @@ static void add_columns(const Packed *d, NestNode *in, const NestLinear *block, 
                   .a_row = d->row_pitch,
                   .b_at = {.c = d->column_from},
                   .b_vector = d->vector_step,
-                  .width = columns < lanes ? (int)columns : 0,
+                  .width = d->plain && columns < lanes ? (int)columns : 0,
                   .n_axes = 1,
                   .axis = {{d->turns, d->row_turn, d->turn_step}}};
         linear_add(&t.a_at, &rows[i].from, d->row_pitch);
@@ -265,8 +276,7 @@ bool packed_fits(const Sched *s, int stage)
 {
     NestProduct q;
     return product_sides(s->p, stage, &q, NULL) && sched_is_known(s, q.b) && q.batch.extent == 1 &&
-           q.n.extent >= lanes_of(s, stage) / 2 && q.k.extent >= 4 &&
-           q.m.extent * q.n.extent * q.k.extent >= 512;
+           q.n.extent >= 2 && q.k.extent >= 4 && q.m.extent * q.n.extent * q.k.extent >= 512;
 }
 
 /* Turns of the sum; of elements or words of 32 bits each. */
@@ -354,16 +364,24 @@ static void add_all(Packed *d)
     }
 }
 
+/* Rows of a tile of one vector, as many as hide how long a sum takes: what few columns cost is that the rows are read, and further ones are
+ * only further places in memory that are read at once. */
+#define STREAMS_MOST 10
+
 /* `q` is filled in. */
 static Packed product_in(Sched *s, NestProduct *q, int stage, const Tail *tail)
 {
     Packed d = {.s = s, .q = q, .tail = tail, .stage = stage, .dtype = s->p->stages[stage].dtype};
     product_sides(s->p, stage, q, &d.outer);
     d.turns = turns_of(s, stage, q, &d.words);
-    d.lanes = lanes_of(s, stage);
+    d.lanes = column_lanes(&d);
     d.blocks = (q->n.extent + d.lanes - 1) / d.lanes;
     bool far = d.blocks * d.turns * d.lanes * size_of(s, stage) > s->m->second_cache;
     (far ? tile_size_far : tile_size)(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
+    if (d.blocks == 1 && d.height > STREAMS_MOST) {
+        int64_t tiles = (q->m.extent + STREAMS_MOST - 1) / STREAMS_MOST;
+        d.height = (q->m.extent + tiles - 1) / tiles;
+    }
     return d;
 }
 
@@ -482,8 +500,8 @@ bool turned_fits(const Sched *s, int stage)
 {
     NestProduct q;
     NestSide outer;
-    return product_sides(s->p, stage, &q, &outer) && q.n.extent >= lanes_of(s, stage) &&
-           q.k.extent >= 8 && q.m.extent >= 8;
+    return product_sides(s->p, stage, &q, &outer) && q.n.extent >= 2 && q.k.extent >= 8 &&
+           q.m.extent >= 8;
 }
 
 double turned_cost(const Sched *s, int stage)
@@ -510,12 +528,21 @@ static void turn_some(const Packed *d, NestNode *const batch[2], NestNode *in, c
     Nest *n = d->s->n;
     int64_t lanes = d->lanes;
     NestNode *k = unrolled_in(n, in, "k", turns->size);
-    NestNode *lane = vector_in(n, k, block->size, (int)lanes);
     NestLinear column = block->from, turn = turns->from, from = {.c = q->b_from};
     nest_add_term(&turn, k->var, 1);
     /* Blocks lie all turns' vectors apart, as many elements as their columns count. */
     NestLinear to = linear_times(&column, d->turns);
     linear_add(&to, &turn, lanes);
+    if (block->size < lanes) {
+        /* Sums of what lay there before could be slow: subnormal numbers. */
+        NestNode *zero = vector_in(n, k, lanes, (int)lanes);
+        NestLinear at = to;
+        add_products(&at, batch, d->column_batch);
+        nest_add_term(&at, zero->var, 1);
+        Te *none = te_number(&n->te, n->buffers.at[d->columns].dtype, 0);
+        nest_append(n, zero, nest_store(n, d->columns, nest_position(n, &at), none));
+    }
+    NestNode *lane = vector_in(n, k, block->size, (int)lanes);
     nest_add_term(&to, lane->var, 1);
     nest_add_term(&column, lane->var, 1);
     linear_add(&from, &column, q->n.b);

@@ -2,6 +2,8 @@
 #include "sched/strategy.h"
 #include "sched/words.h"
 
+#include <math.h>
+
 /* Joins an axis that lies outside of what the side holds; false when they do not step evenly. Axes come innermost first. */
 static bool join(NestSide *s, NestSide outer)
 {
@@ -59,6 +61,10 @@ static bool is_large(const NestProduct *p)
            p->m.extent * p->n.extent * p->k.extent >= 32768;
 }
 
+/* Multiply-adds that summing the lanes of a vector costs; rows, or columns, of a tile. */
+#define FOLDS_LANES 10.0
+#define FOLDS_TILE 4.0
+
 DType product_dtype(const TeProgram *p, int id)
 {
     return id < p->n_inputs ? p->inputs[id].dtype : p->stages[id - p->n_inputs].dtype;
@@ -98,7 +104,7 @@ bool product_fits(const Sched *s, int stage)
            is_plain(q.k.extent, q.k.b, q.n.extent, q.n.b);
 }
 
-/* The library packs both operands, and is called. */
+/* The library packs both operands, and is called; its vectors of columns are whole ones. */
 double product_cost(const Sched *s, int stage)
 {
     NestProduct q;
@@ -107,7 +113,29 @@ double product_cost(const Sched *s, int stage)
     int64_t size = (int64_t)dtype_size(s->p->stages[stage].dtype);
     double bytes = (double)size * (m + n) * k, lanes = (double)((int64_t)s->m->vector_bytes / size);
     return (double)q.batch.extent *
-           (1.25 * m * n * k / lanes + 0.2 * bytes + SCHED_BYTE_COST * bytes + 2000);
+           (1.25 * m * ceil(n / lanes) * k + 0.2 * bytes + SCHED_BYTE_COST * bytes + 2000);
+}
+
+/* Vectors along the sum, tiles of results that share what they load, and at last each sum of a vector's lanes. */
+double folds_cost(const Sched *s, int stage)
+{
+    NestProduct q;
+    NestSide outer;
+    DType t = s->p->stages[stage].dtype;
+    if (!product_sides(s->p, stage, &q, &outer) || q.k.a != 1 || q.k.b != 1 || !dtype_is_float(t) ||
+        !dtype_eq(t, product_dtype(s->p, q.a)))
+        return -1;
+    int64_t size = (int64_t)dtype_size(t), lanes = (int64_t)s->m->vector_bytes / size;
+    /* Known columns that fill vectors are laid out once, and then nothing is summed along a vector. */
+    if (sched_is_known(s, q.b) && q.n.extent >= lanes)
+        return -1;
+    double m = (double)q.m.extent, n = (double)q.n.extent, k = (double)q.k.extent;
+    double loads = 1 / fmin(m, FOLDS_TILE) + 1 / fmin(n, FOLDS_TILE);
+    /* Vectors of rows that do not begin with a line lie in two of them. */
+    double least = q.k.extent % lanes ? 2 : 1.2;
+    double each = fmax(least, loads) * ceil(k / (double)lanes) + FOLDS_LANES;
+    return (double)(outer.extent * q.batch.extent) *
+           (m * n * each + SCHED_BYTE_COST * (double)size * (m + n) * k);
 }
 
 void product_build(Sched *s, int stage, const Tail *t)

@@ -140,10 +140,13 @@ static void keep_order(Sched *s, const Reduction *r)
 
 /* ---- vectors along what is folded ---------------------------------------------------------------------------------------- */
 
-static void vector_fold(Sched *s, NestNode *loop)
+/* So many vectors are folded side by side, where there are as many: a sum takes longer than it takes to begin the next one. */
+#define FOLDS_MOST 4
+
+static void vector_fold(Sched *s, NestNode *loop, int at_once)
 {
     NestNode *inner = NULL, *lane = loop, *rest[3] = {NULL}, *none;
-    int unrolled = loop->extent >= 4 * (int64_t)s->lanes ? 4 : 1;
+    int unrolled = loop->extent >= at_once * (int64_t)s->lanes ? at_once : 1;
     int lanes = s->lanes;
     if (loop->extent > lanes) {
         nest_split(s->n, loop, (int64_t)unrolled * lanes, &lane, &rest[0]);
@@ -195,7 +198,7 @@ static size_t fold_again(Sched *s, const Reduction *r, size_t at, int into, TeRe
     fold->buffer = into;
     nest_insert(n, home, at, nest_store(n, into, zero, start));
     nest_insert(n, home, at + 1, loops);
-    vector_fold(s, innermost(loops));
+    vector_fold(s, innermost(loops), FOLDS_MOST);
     return nest_index(n, r->folds);
 }
 
@@ -339,8 +342,38 @@ static void tile_of_folds(Sched *s, NestNode *tile)
 {
     sink(s, &tile);
     Reduction r = take_apart(s, tile);
-    vector_fold(s, innermost(r.folds));
+    vector_fold(s, innermost(r.folds), FOLDS_MOST);
     unroll(s, tile);
+}
+
+/* Results in rows and columns, each load of which serves as many as stand there: the innermost loop is that of the rows. */
+static void tile_of_both(Sched *s, NestNode *columns)
+{
+    NestNode *rows = columns->body.at[0];
+    Reduction r = take_apart(s, columns);
+    int64_t sums = rows->extent * columns->extent;
+    vector_fold(s, innermost(r.folds), sums > 8 ? 1 : sums > 4 ? 2 : FOLDS_MOST);
+    unroll(s, rows);
+    unroll(s, columns);
+}
+
+static void tile_of_rows(Sched *s, NestNode *rows)
+{
+    sink(s, &rows);
+    NestNode *columns = rows->parent;
+    in_tiles(s, columns, block_of(columns->extent, 4), tile_of_both);
+}
+
+/* The loop of the rows, where the two innermost ones share one each of two loads; NULL: they do not. */
+static NestNode *rows_of(Sched *s, const Reduction *r, const NestNode *vector)
+{
+    int loads;
+    int64_t bytes;
+    for (int i = 1; i <= 2; i++)
+        if (r->n < i || r->folds != vector || r->space[r->n - i]->extent < 2 ||
+            shared_loads(s, r->space[r->n - i], vector, r->fold, &loads, &bytes) != 2 || loads != 2)
+            return NULL;
+    return r->space[r->n - 2];
 }
 
 /* Vectors side by side in a tile of results: with a tile's rows they fill the registers. */
@@ -447,19 +480,23 @@ void sched_reduction(Sched *s, NestNode *node)
     bool along_space = r.n && vector == r.space[r.n - 1];
     if (!along_space && order_matters(&r)) {
         keep_order(s, &r);
-        vector_fold(s, vector);
+        vector_fold(s, vector, FOLDS_MOST);
         return;
     }
     int tile = nest_is_position(r.fold->fold) ? -1 : tile_of(s, &r, vector);
     if (tile >= 0) {
         int64_t most = s->m->registers >= 32 || vectors_of(s, vector) == 1 ? 8 : 6;
         int64_t block = block_of(r.space[tile]->extent, along_space ? most : 4);
-        in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
+        NestNode *rows = along_space ? NULL : rows_of(s, &r, vector);
+        if (rows)
+            in_tiles(s, rows, s->m->registers >= 32 ? block_of(rows->extent, 4) : 2, tile_of_rows);
+        else
+            in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
     } else if (along_space) {
         turn_folds(s, vector, r.folds);
         sched_vectors(s, vector, vector->extent >= 4 * (int64_t)s->lanes && r.folds ? 4 : 2);
     } else {
-        vector_fold(s, vector);
+        vector_fold(s, vector, FOLDS_MOST);
     }
 }
 
@@ -548,7 +585,7 @@ static void schedule_row(Sched *s, NestNode *loop)
                 continue;
             if (order_matters(&r))
                 keep_order(s, &r);
-            vector_fold(s, innermost(part));
+            vector_fold(s, innermost(part), FOLDS_MOST);
         } else if (part->body.n > 1) {
             schedule_row(s, part);
         } else {

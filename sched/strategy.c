@@ -71,7 +71,8 @@ const Strategy *strategy_of(const Sched *s, int stage)
             least = cost;
         }
     }
-    return best;
+    double folds = best ? folds_cost(s, stage) : -1;
+    return folds >= 0 && folds < least ? NULL : best;
 }
 
 int64_t sched_block(const Sched *s, int64_t channels)

@@ -26,7 +26,7 @@ typedef struct Strategy {
 /* What a byte costs that comes from behind the second cache. */
 #define SCHED_BYTE_COST 0.15
 
-/* NULL: none fits, or there is nothing to compute. */
+/* NULL: none fits or is better than the stage's plain reduction, or there is nothing to compute. */
 const Strategy *strategy_of(const Sched *s, int stage);
 /* Whether the stage has no element, or folds none. */
 bool strategy_is_idle(const TeStage *st);
@@ -43,6 +43,8 @@ bool tail_sides(const Sched *s, int tail, const int64_t extent[TAIL_SIDES], int 
 /* Sides of a stage that is a matrix product: result (i, j) lies at i * m.c + j. There is such a product for each of `outer` batches, where
  * the caller takes that (else NULL). */
 bool product_sides(const TeProgram *p, int stage, NestProduct *q, NestSide *outer);
+/* What such a product costs as a plain reduction whose vectors go along the sum; below 0: it is none that does well so. */
+double folds_cost(const Sched *s, int stage);
 /* The types of its operands' elements. */
 DType product_dtype(const TeProgram *p, int id);
 

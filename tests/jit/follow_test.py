@@ -95,8 +95,8 @@ class Follow(unittest.TestCase):
 
     def test_library(self):
         """A product that the library computes is followed into its call."""
-        told = json.loads(compiled("(%x: Tensor[(256, 256), float32], %w: Tensor[(8, 256), float32]) "
-                                   "{ nn.dense(%x, %w, units=8) }\n", "json"))
+        told = json.loads(compiled("(%x: Tensor[(1000, 8), float32], %w: Tensor[(200, 1000), float32]) "
+                                   "{ nn.matmul(%x, %w, units=200, transpose_a=True, transpose_b=True) }\n", "json"))
         made = {stage["stage"]: [line["text"] for part in stage["parts"] for line in part["lines"] if 1 in line["of"]]
                 for stage in told["stages"]}
         self.assertTrue(any("product of x and w" in line for line in made["loops"]), made["loops"])
