@@ -104,6 +104,9 @@ static void copy_words(Sched *s, const Conv *c, const Words *w, int64_t turns, c
     sched_map(s, channels->in ? channels->in : group);
 }
 
+/* Elements, of which a multiple is apart in memory what is read in one turn after the other. */
+#define PLANE_CROWDED 256
+
 ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, int64_t room)
 {
     ConvData d = {c->data, c->x.in, c->y.in * c->x.in};
@@ -111,6 +114,9 @@ ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, in
         return d;
     int64_t height = extent_of(&c->y), planes = c->n * c->groups * turns;
     d.pitch = extent_of(&c->x);
+    /* Planes whose elements would lie in few sets of the first cache. */
+    while (height * d.pitch % PLANE_CROWDED == 0)
+        d.pitch++;
     d.plane = height * d.pitch;
     d.buffer = scratch_of(s->n, "bordered", words_dtype(w, c->of_data), planes * d.plane + room);
     zero_border(s, d.buffer, (Bordered){planes, 1, height, d.pitch, &c->y, &c->x, words_zero(w)});
