@@ -351,8 +351,10 @@ static void tile_of_both(Sched *s, NestNode *columns)
 {
     NestNode *rows = columns->body.at[0];
     Reduction r = take_apart(s, columns);
-    int64_t sums = rows->extent * columns->extent;
-    vector_fold(s, innermost(r.folds), sums > 8 ? 1 : sums > 4 ? 2 : FOLDS_MOST);
+    int at_once = FOLDS_MOST;
+    while (at_once > 1 && rows->extent * columns->extent * at_once > s->m->registers / 2)
+        at_once /= 2;
+    vector_fold(s, innermost(r.folds), at_once);
     unroll(s, rows);
     unroll(s, columns);
 }
@@ -489,7 +491,7 @@ void sched_reduction(Sched *s, NestNode *node)
         int64_t block = block_of(r.space[tile]->extent, along_space ? most : 4);
         NestNode *rows = along_space ? NULL : rows_of(s, &r, vector);
         if (rows)
-            in_tiles(s, rows, s->m->registers >= 32 ? block_of(rows->extent, 4) : 2, tile_of_rows);
+            in_tiles(s, rows, s->m->registers >= 32 ? block_of(rows->extent, 4) : 3, tile_of_rows);
         else
             in_tiles(s, r.space[tile], block, along_space ? tile_of_results : tile_of_folds);
     } else if (along_space) {
