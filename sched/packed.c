@@ -163,9 +163,26 @@ static void lay_out_rows(Packed *d, int64_t pitch)
         copy_rows(d, &(Piece){.from = {.c = whole}, .size = 1});
 }
 
-/* Rows so many bytes apart, or a multiple, have the same few sets of the first cache. Nearer ones had better not be copied: what one
- * thread copies the others have to fetch. */
+/* Lines so many bytes apart have the same set of the first cache, which takes twice as many of them as may be a tile's. */
+#define SETS_BYTES 4096
+#define LINES_OF_A_SET 4
+/* Columns for which a copy of the rows pays. */
+#define COLUMNS_MANY 1024
+/* Of products of a batch, whose rows have rows of others between them: these so many bytes apart, or a multiple. */
 #define PITCH_CROWDED 2048
+
+/* Whether rows of a tile drive each other out of the first cache, and that as often as makes up for a copy; of products of a batch, out of
+ * the second, too. Others had better not be copied: a copy takes room in the second cache, and what one thread copies the others have to
+ * fetch. */
+static bool rows_crowd(const Packed *d)
+{
+    const NestProduct *q = d->q;
+    int64_t pitch = q->m.a * size_of(d->s, d->stage), power = pitch & -pitch;
+    if (q->batch.extent > 1)
+        return pitch % PITCH_CROWDED == 0;
+    return d->height * (power < SETS_BYTES ? power : SETS_BYTES) > LINES_OF_A_SET * SETS_BYTES &&
+           q->n.extent >= COLUMNS_MANY;
+}
 
 /* The first operand; a copy with rows further apart where its own would drive each other out of the cache, or of rows side by side where
  * the elements of one lie so far apart that each has a line and a page of its own. */
@@ -183,8 +200,7 @@ static void spread_rows(Packed *d)
         return;
     }
     int64_t size = size_of(d->s, d->stage);
-    bool apart = q->k.a == 1 ? q->m.a * size % PITCH_CROWDED == 0
-                             : q->k.extent * q->k.a * size > d->s->m->second_cache;
+    bool apart = q->k.a == 1 ? rows_crowd(d) : q->k.extent * q->k.a * size > d->s->m->second_cache;
     /* Of products of a batch only those with rows of others between theirs, which drive each other out of the second cache, too. */
     bool between = q->batch.a < q->m.a && q->m.extent * q->m.a * size > d->s->m->second_cache / 2;
     if (d->plain || (q->batch.extent > 1 && !between) || d->outer.extent > 1 || !apart ||

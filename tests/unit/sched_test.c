@@ -477,6 +477,31 @@ static void test_crowded_heads(void)
     }
 }
 
+/* Rows of one product are copied where those of a tile share sets of the first cache and are gone through often. */
+static void test_crowded_rows(void)
+{
+    static const int64_t k[3] = {1024, 1024, 512}, n[3] = {1024, 64, 1024};
+    types = floats;
+    for (int i = 0; i < 3; i++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        Machine m = {.vector_bytes = 32, .registers = 16, .threads = 1, .reorders = true};
+        m.second_cache = 1 << 20;
+        TeTensor x = te_add_input(&b, types.data, 2, (int64_t[]){256, k[i]});
+        TeTensor w = te_add_input(&b, types.weight, 2, (int64_t[]){n[i], k[i]});
+        Te *row = te_axis(&b, 0), *column = te_axis(&b, 1), *r = te_axis(&b, 2);
+        Te *both =
+            product(&b, te_load(&b, x, (Te *[]){row, r}), te_load(&b, w, (Te *[]){column, r}));
+        TeTensor y = te_reduce(&b, TE_SUM, types.sum, 2, (int64_t[]){256, n[i]}, 1, &k[i], both);
+        const TeProgram *p = te_finish(&b, 1, &y, false);
+        const Tensor *known[2] = {0};
+        const char *why;
+        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") == (i == 0));
+        arena_reset(&arena, mark);
+    }
+}
+
 /* Enough rows that each of two threads has some of its own, whose last ones do not fill a register of a matrix. */
 static void test_rows_of_matrices(int turns)
 {
@@ -742,6 +767,7 @@ int main(void)
     test_rows_of_matrices(3);
     test_heads(60);
     test_crowded_heads();
+    test_crowded_rows();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
