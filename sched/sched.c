@@ -396,15 +396,37 @@ static void share(Sched *s, NestNode *loop, int64_t outside)
     loop->across = !loop->parent && nest_shares(loop) && (loop->across || few);
 }
 
-/* What may stop with an error runs on the thread that reports it. */
-static void spread(Sched *s, NestNode *node)
+/* Whether it is worth the start; what may stop with an error runs on the thread that reports it. */
+static bool spreads(Sched *s, NestNode *node)
 {
     Faults f = {.s = s};
     if (s->m->threads < 2 || node->kind != NEST_LOOP || work_of(s, node) < PARALLEL_WORK)
-        return;
+        return false;
     nest_each(node, find_fault, &f);
-    if (!f.any)
+    return !f.any;
+}
+
+static void spread(Sched *s, NestNode *node)
+{
+    if (spreads(s, node))
         share(s, node, 1);
+}
+
+/* Work that is done soon enough for each thread to have one turn, of which none can be handed on. */
+#define JOINED_WORK_MOST 4194304.0
+
+/* The products of a batch, and before each what is laid out for it: a thread that does both need not wait for the others in between, nor
+ * fetch what they made. */
+static void join_turns(Sched *s)
+{
+    for (size_t i = 0; i + 1 < s->n->root.n;) {
+        NestNode *loop = s->n->root.at[i], *next = s->n->root.at[i + 1];
+        bool joins = spreads(s, loop) && spreads(s, next) && loop->extent % s->m->threads == 0 &&
+                     (loop->extent >= (int64_t)s->m->threads * TURNS_EACH ||
+                      work_of(s, loop) + work_of(s, next) <= JOINED_WORK_MOST) &&
+                     nest_independent(s->n, loop) && nest_independent(s->n, next);
+        i += !joins || !nest_join(s->n, loop);
+    }
 }
 
 static bool has_home(const Nest *n, const NestNode *loop)
@@ -683,6 +705,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
         if (is_open(&parts, all.at[i]))
             schedule(s, all.at[i]);
     open_wrappers(s);
+    join_turns(s);
     for (size_t i = 0; i < s->n->root.n; i++)
         spread(s, s->n->root.at[i]);
     return s->n;

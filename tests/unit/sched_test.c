@@ -575,6 +575,30 @@ static void test_rows(void)
     }
 }
 
+/* Each of two threads lays out the columns of its own heads, where these are laid out; of three heads all threads share the parts. */
+static void test_joined_heads(void)
+{
+    int laid_out[2] = {0, 0};
+    types = floats;
+    for (int turn = 0; turn < 12; turn++) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
+        const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 128, 128, 64, 0);
+        const char *why;
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        bool columns = has_buffer(n, "columns");
+        laid_out[turn % 2] += columns;
+        CHECK(n->root.n == (columns && turn % 2 ? 2 : 1));
+        CHECK(n->root.at[0]->way == NEST_PARALLEL);
+        if (turn < 4)
+            check_program(p, &m, 64);
+        arena_reset(&arena, mark);
+    }
+    CHECK(laid_out[0] > 0 && laid_out[1] > 0);
+}
+
 enum { ROOT_OF_ROWS, ROOT_READ, ROOT_GIVEN, ROOT_OF_ELEMENTS, ROOT_FOLDED, ROOT_KINDS };
 
 /* x by sqrt(y * y + 1), y of rows or of elements; the root is also read otherwise, or a result; the quotients are folded. */
@@ -768,6 +792,7 @@ int main(void)
     test_heads(60);
     test_crowded_heads();
     test_crowded_rows();
+    test_joined_heads();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
