@@ -169,6 +169,8 @@ static bool node_fits(Emit *e, const NestNode *node)
     if (node->kind == NEST_STORE || node->kind == NEST_FOLD)
         return !nest_is_position(node->fold) && !node->copies && emit_linear(e, node->at) &&
                value_fits(e, node->value);
+    if (node->kind == NEST_NEAR)
+        return emit_linear(e, node->at) != NULL;
     bool fits = node->kind == NEST_LOOP && (emit_is_straight(node) || node->way == NEST_SERIAL);
     for (size_t i = 0; i < node->body.n && fits; i++)
         fits = node_fits(e, node->body.at[i]);
@@ -197,9 +199,12 @@ typedef struct Finding {
     EmitApart *a;
 } Finding;
 
-static void find_turns(void *data, NestNode *node)
+static void find_more(void *data, NestNode *node)
 {
     const Finding *f = data;
+    if (node->kind == NEST_NEAR) /* no access */
+        add_access(f->e, f->a,
+                   &(NestAccess){node, node->buffer, .at = *emit_linear(f->e, node->at)});
     if (node->kind == NEST_LOOP && !emit_is_straight(node))
         add_number(
             f->e, f->a,
@@ -215,7 +220,7 @@ static EmitApart *find_all(Emit *e, const NestNode *node, const NestAccesses *al
     *a = (EmitApart){.depth = e->depth};
     for (size_t i = 0; i < all->n; i++)
         add_access(e, a, &all->at[i]);
-    nest_each((NestNode *)(uintptr_t)node, find_turns, &(Finding){e, a});
+    nest_each((NestNode *)(uintptr_t)node, find_more, &(Finding){e, a});
     return a;
 }
 
@@ -518,6 +523,8 @@ static void put_node(Key *k, const NestNode *node)
         put(k, (int64_t)node->fold << 1 | node->any_order);
         put(k, node->ahead);
         put_access(k, node->buffer, node->at, node);
+        if (node->kind == NEST_NEAR)
+            return;
         put_value(k, node->value, node);
         if (te_holds_fault(k->e->g->arena, node->value))
             buf_bytes(&k->out, (const char *)&k->e->span, sizeof k->e->span);

@@ -84,6 +84,7 @@ static void add_tile(const Blocked *d, const Results *r, const Piece *tile)
               .words = {.each = 1},
               .a_row = c->x.stride * in,
               .b_vector = c->ic * taps * lanes,
+              .near = d->s->m->threads > 1,
               .n_axes = 4,
               .axis = {{c->ic / in, d->plane * in, taps * in * lanes},
                        {c->y.taps, c->y.dilation * d->pitch * in, c->x.taps * in * lanes},

@@ -344,10 +344,33 @@ static TileLoops tile_loops(Nest *n, NestNode *parent, const Tile *t)
     return l;
 }
 
+#define LINE_BYTES 64
+
+/* The rows of the next turn of the axis around the innermost one, where they lie in other lines than those of this turn: none of them would
+ * come by itself, and the tile would wait for them all. */
+static void near_rows(const Filling *f, NestNode *parent, NestLinear a)
+{
+    Nest *n = f->n;
+    const Tile *t = f->t;
+    int64_t size = (int64_t)dtype_size(n->buffers.at[t->a].dtype), row = t->a_row * size;
+    int64_t each = row > 0 && row < LINE_BYTES ? LINE_BYTES / row : 1;
+    int around = t->n_axes - 2;
+    while (around >= 0 && t->axis[around].extent == 1)
+        around--;
+    if (around < 0 || t->axis[around].a < t->rows * t->a_row ||
+        __builtin_add_overflow(a.c, t->axis[around].a, &a.c))
+        return;
+    NestNode *line = unrolled_in(n, parent, "i", (t->rows + each - 1) / each);
+    nest_add_term(&a, line->var, each * t->a_row);
+    nest_append(n, line, nest_near(n, t->a, nest_position(n, &a)));
+}
+
 static void fill_tile(const Filling *f, NestNode *parent, int axis, NestLinear a, NestLinear b)
 {
     Nest *n = f->n;
     const Tile *t = f->t;
+    if (t->near && axis == t->n_axes - 1)
+        near_rows(f, parent, a);
     if (axis == t->n_axes) {
         TileLoops l = tile_loops(n, parent, t);
         NestLinear acc = place_in_tile(t, l.row, l.vector, l.lane);

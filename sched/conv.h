@@ -76,6 +76,7 @@ typedef struct Tile {
     int start; /* where words are flipped */
     NestLinear a_at, b_at, start_at;
     int64_t a_row, b_vector;
+    bool near; /* rows are asked for a turn before, as another thread may have made them */
     int n_axes; /* of the sum, outermost first */
     struct {
         int64_t extent, a, b;

@@ -575,6 +575,46 @@ static void test_rows(void)
     }
 }
 
+/* The sum over channels in blocks, and over windows of so many taps each way. */
+static TeProgram *blocks_of_channels(TeBuilder *b, int64_t taps)
+{
+    int64_t in = 6 + taps, ks[4] = {4, taps, taps, 16}, ys[5] = {1, 2, 7, 7, 16};
+    TeTensor x = te_add_input(b, types.data, 5, (int64_t[]){1, 4, in, in, 16});
+    TeTensor w = te_add_input(b, types.weight, 6, (int64_t[]){2, 4, taps, taps, 16, 16});
+    for (int i = 0; i < 2; i++)
+        te_add_input(b, types.sum, 1, &in);
+    Te *at[9];
+    for (int i = 0; i < 9; i++)
+        at[i] = te_axis(b, i);
+    Te *from[5] = {at[0], at[5], te_binary(b, TE_ADD, at[2], at[6]),
+                   te_binary(b, TE_ADD, at[3], at[7]), at[8]};
+    Te *weight[6] = {at[1], at[5], at[6], at[7], at[8], at[4]};
+    TeTensor y = te_reduce(b, TE_SUM, types.sum, 5, ys, 4, ks,
+                           product(b, te_load(b, x, from), te_load(b, w, weight)));
+    return te_finish(b, 1, &y, false);
+}
+
+/* What a tile reads of the next block of channels comes near where none of it was read before. */
+static void test_near_blocks(void)
+{
+    types = floats;
+    for (int64_t taps = 1; taps <= 3; taps += 2) {
+        ArenaMark mark = arena_mark(&arena);
+        TeBuilder b;
+        te_begin(&b, &cx, &arena);
+        const TeProgram *p = blocks_of_channels(&b, taps);
+        const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
+        const char *why;
+        bool near = false;
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        for (size_t i = 0; i < n->root.n; i++)
+            nest_each(n->root.at[i], find_near, &near);
+        CHECK(near == (taps == 1));
+        check_program(p, &m, (double)(64 * taps * taps));
+        arena_reset(&arena, mark);
+    }
+}
+
 /* Each of two threads lays out the columns of its own heads, where these are laid out; of three heads all threads share the parts. */
 static void test_joined_heads(void)
 {
@@ -793,6 +833,7 @@ int main(void)
     test_crowded_heads();
     test_crowded_rows();
     test_joined_heads();
+    test_near_blocks();
     ctx_deinit(&cx);
     arena_deinit(&arena);
     return check_done();
