@@ -71,7 +71,7 @@ static MemoryNeed *plan_memory(Gen *g, Nest *n, size_t *total)
         }
         needs[i].size = (size_t)b->size * dtype_size(b->dtype);
     }
-    *total = memory_plan(g->arena, needs, n->buffers.n);
+    *total = memory_plan(g->arena, needs, n->buffers.n, pool_threads(g->cx->pool));
     return needs;
 }
 

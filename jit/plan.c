@@ -8,6 +8,7 @@
 #include "jit/plan_run.h"
 #include "parser/parser.h"
 #include "passes/facts.h"
+#include "runtime/pool.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -872,7 +873,8 @@ static size_t plan_memory(Fn *f)
     }
     if (f->g->failed)
         return 0;
-    size_t bytes = memory_plan(f->g->arena, p->needs.at, p->needs.n);
+    size_t bytes = memory_plan(f->g->arena, p->needs.at, p->needs.n,
+                               f->g->ptx ? 1 : pool_threads(f->g->cx->pool));
     report_rooms(f, bytes);
     return bytes;
 }

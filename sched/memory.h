@@ -14,7 +14,8 @@ typedef struct MemoryNeed {
     size_t offset; /* the answer, a multiple of MEMORY_ALIGN */
 } MemoryNeed;
 
-/* Fills in the offsets; gives the bytes of the block. */
-size_t memory_plan(Arena *scratch, MemoryNeed *needs, size_t n);
+/* Fills in the offsets; gives the bytes of the block. Of what several threads write each has a part, one behind the other: parts of one thread
+ * lie where it wrote others before, so that it need not fetch their lines from another's cache, where that takes little more memory. */
+size_t memory_plan(Arena *scratch, MemoryNeed *needs, size_t n, int threads);
 
 #endif

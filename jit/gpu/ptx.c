@@ -121,7 +121,7 @@ static bool plan_scratch(Ptx *ptx, Nest *n, MemoryNeed *needs, size_t *total)
             m->size = (size_t)b->size * dtype_size(b->dtype);
         }
     }
-    *total = memory_plan(ptx->gen.arena, needs, n->buffers.n);
+    *total = memory_plan(ptx->gen.arena, needs, n->buffers.n, 1);
     return true;
 }
 

@@ -87,9 +87,11 @@ int main(void)
     seed = random_seed("block");
     for (int round = 0; round < 3000; round++) {
         arena_init(&arena, NULL);
-        size_t n = draw(needs), total = memory_plan(&arena, needs, n);
+        size_t n = draw(needs), first = memory_plan(&arena, needs, n, 1);
+        size_t total = memory_plan(&arena, needs, n, 1 + round % 4);
         CHECK(is_sound(needs, n, total));
-        check_total(needs, n, total);
+        check_total(needs, n, first);
+        CHECK(total <= first + first / 4);
         if (plant(needs, n))
             CHECK(!is_sound(needs, n, total));
         arena_deinit(&arena);
@@ -97,7 +99,11 @@ int main(void)
     /* One after the other they share a place. */
     MemoryNeed chain[3] = {{64, 0, 1, 9}, {64, 1, 2, 9}, {64, 2, 3, 9}};
     arena_init(&arena, NULL);
-    CHECK(memory_plan(&arena, chain, 3) == 128);
+    CHECK(memory_plan(&arena, chain, 3, 1) == 128);
+    /* Of two threads each writes the half that it wrote before. */
+    MemoryNeed halves[2] = {{256, 0, 0, 9}, {128, 1, 1, 9}};
+    CHECK(memory_plan(&arena, halves, 2, 1) == 256 && halves[1].offset == 0);
+    CHECK(memory_plan(&arena, halves, 2, 2) == 256 && halves[1].offset == 64);
     arena_deinit(&arena);
     return check_done();
 }
