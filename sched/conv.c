@@ -19,8 +19,7 @@ typedef struct ConvAxes {
 static bool index_of(const TeStage *s, const Te *index, const int *axes, int64_t *by, int64_t *c)
 {
     NestLinear l;
-    if (!nest_linear(index, &l))
-        return false;
+    bool is = nest_linear(index, &l);
     *c = l.c;
     by[0] = by[1] = 0;
     for (int i = 0; i < l.n; i++) {
@@ -29,10 +28,10 @@ static bool index_of(const TeStage *s, const Te *index, const int *axes, int64_t
             k++;
         if (k < 2)
             by[k] = l.term[i].by;
-        else if (extent_of(s, l.term[i].var) > 1)
-            return false;
+        else
+            is &= extent_of(s, l.term[i].var) == 1;
     }
-    return true;
+    return is;
 }
 
 /* Whether the index is outer * (extent of inner) + inner. */

@@ -281,6 +281,8 @@ def test_ghost(open):
     t.expect("relay> multiply(20, 2)")
     t.keys("C-c")
     t.expect("relay> mul", "relay>")
+    t.keys("C-d")
+    t.expect("relay>", "left with 0")
 
 
 def test_live_errors(open):

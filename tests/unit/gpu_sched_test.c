@@ -180,8 +180,10 @@ static TeProgram *attention(TeBuilder *b)
         x = kind > 1 ? te_select(b, few, te_bound(b, t, true), x) : x;
         s = te_map(b, t, 3, ss, x);
     }
-    TeTensor top = te_reduce(b, TE_REDUCE_MAX, t, 2, ss, 1, ss + 2, te_load(b, s, at));
-    Te *less = op(b, TE_SUB, te_load(b, s, at), te_load(b, top, at));
+    /* Stages have nodes in common, as those do into which another one went. */
+    Te *score = te_load(b, s, at);
+    TeTensor top = te_reduce(b, TE_REDUCE_MAX, t, 2, ss, 1, ss + 2, score);
+    Te *less = op(b, TE_SUB, score, te_load(b, top, at));
     TeTensor p = te_map(b, t, 3, ss, te_unary(b, TE_EXP, less));
     TeTensor sum = te_reduce(b, TE_SUM, t, 2, ss, 1, ss + 2, te_load(b, p, at));
     TeTensor over = te_map(b, t, 2, ss, op(b, TE_DIV, te_number(b, t, 1), te_load(b, sum, at)));
