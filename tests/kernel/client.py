@@ -205,13 +205,13 @@ class Client:
 
 
 class Kernel:
-    """A kernel process with a connection file of its own."""
+    """A kernel process with a connection file of its own; `before` is called in it."""
 
     def __init__(self, transport="tcp", key="a0436f6c-1916-498b-8eb9-e81ab9368e84", curve=False, environment=None,
-                 connection=None, wait=True, mode=0o600, options=()):
+                 connection=None, wait=True, mode=0o600, options=(), before=None):
         self.folder = tempfile.mkdtemp(prefix="relay-kernel-")
         self.context = zmq.Context()
-        self.key, self.ids, self.clients, self.options = key, {}, [], options
+        self.key, self.ids, self.clients, self.options, self.before = key, {}, [], options, before
         self.curve = None
         self.file = os.path.join(self.folder, "connection.json")
         self.connection = {"transport": transport, "key": key, "signature_scheme": "hmac-sha256",
@@ -234,7 +234,7 @@ class Kernel:
         """Starts the process."""
         self.process = subprocess.Popen([os.environ["RELAY"], "kernel", "run", "-f", self.file, *self.options], env=self.environment,
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd=self.folder,
-                                        start_new_session=True)
+                                        start_new_session=True, preexec_fn=self.before)
         if wait:
             self.await_start()
 

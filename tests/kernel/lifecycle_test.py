@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -19,6 +20,14 @@ from client import CHANNELS, DELIMITER, Kernel, slowness, types
 
 # A cell that never ends: the call is in tail position, so its depth does not grow.
 LOOP = "def @loop(%n: int32) -> int32 { @loop(%n) } @loop(0)"
+
+
+def takes_errors(kernel):
+    """Whether what its process writes to standard error comes to the kernel."""
+    try:
+        return os.readlink(f"/proc/{kernel.process.pid}/fd/2").startswith("pipe:")
+    except FileNotFoundError:       # it has ended
+        return False
 
 
 class Interrupts(unittest.TestCase):
@@ -207,6 +216,24 @@ class Ends(unittest.TestCase):
             self.assertEqual(content["status"], "ok")
             self.assertEqual(content["payload"], [{"source": "ask_exit", "keepkernel": False}])
             self.ended(kernel)
+
+    def test_few_descriptors(self):
+        """Where the system gives it too few it says so and ends; the first that goes on takes what libraries print."""
+        usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for most in range(8, 200):
+            kernel = Kernel(wait=False, before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, usual[1])))
+            self.addCleanup(kernel.close)
+            until = time.monotonic() + 30
+            while kernel.process.poll() is None and not takes_errors(kernel):
+                self.assertLess(time.monotonic(), until, f"with {most} descriptors it neither ends nor has all")
+                time.sleep(0.005)
+            if kernel.wait(0.3) is None:
+                break
+            self.assertIn(kernel.process.returncode, (2, 3), kernel.output())
+            self.assertRegex(kernel.output(), r"(^|\n)relay kernel: [^\n]+\n$")
+        resource.prlimit(kernel.process.pid, resource.RLIMIT_NOFILE, usual)     # a client needs some
+        kernel.await_start()
+        self.assertEqual(kernel.client().execute("1 + 2")[0]["status"], "ok")
 
     def test_terminate(self):
         for code in ("1 + 2", LOOP):
