@@ -86,9 +86,10 @@ static bool open_library(Orc *o, Buf *why)
         o->tried = true;
         o->there = plugin_open("llvm", "relay_llvm_cushion", &o->why) != NULL;
     }
-    if (!o->there)
-        buf_str(why, buf_text(&o->why));
-    return o->there && relay_llvm_cushion();
+    bool is_left = o->there && !relay_llvm_cushion();
+    if (!o->there || is_left)
+        buf_str(why, is_left ? "LLVM was left when memory had run out" : buf_text(&o->why));
+    return o->there && !is_left;
 }
 
 /* Without those whose names begin so. */

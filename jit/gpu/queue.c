@@ -254,11 +254,8 @@ void queue_forget(Jit *jit, const DeviceRun *r)
     DeviceQueue *q = jit->gpu_queue;
     if (!q)
         return;
-    if (has_run(&q->now, r)) {
-        if (jit->cuda && q->launched < q->now.n)
-            queue_settle(jit);
+    if (has_run(&q->now, r))
         begin_anew(q);
-    }
     for (int i = 0; i < KNOWN_MOST; i++)
         if (has_run(&q->known[i], r))
             release(jit, &q->known[i]);

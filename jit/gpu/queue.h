@@ -24,7 +24,8 @@ bool queue_take(Jit *jit, const DeviceTaken *t);
 bool queue_numbers(Jit *jit, const DeviceTaken *t);
 /* The sequence ends here: nothing waits any more. False after a diagnostic. */
 bool queue_settle(Jit *jit);
-/* Forgets the sequences with this run, which ends; NULL: all. What waits is launched before where the card is there. */
+/* Forgets the sequences with this run, which ends; NULL: all. Runs end between calls, and each call waits for the card at its end, so that
+ * none of them is one that somebody wants and that is not launched yet. */
 void queue_forget(Jit *jit, const DeviceRun *r);
 
 #endif

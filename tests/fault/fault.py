@@ -260,6 +260,8 @@ def verdict(scenario, kind, way, usual, got):
         return f"status {got.status}"
     if got.status != usual.status and ("error" not in got.err and "relay: " not in got.err):
         return f"status {got.status}, and nothing is said"
+    if re.search(r": $", got.err, re.M):
+        return "a message says no reason"
     for name in got.files.keys() | scenario.files.keys():
         if got.files.get(name) not in (scenario.files.get(name), usual.files.get(name)):
             return f"{name} is neither old nor new"
