@@ -98,15 +98,13 @@ static bool check_arguments(Jit *jit, const Unit *u, uint32_t n, const Value *ar
 }
 
 static Value jit_call(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
-                      Span span)
+                      Span span, Buf *why)
 {
-    Buf why = {0};
-    Unit *u = unit_of_call(jit, env, name, n, args, &why);
-    if (!u) {
-        if (!limit_hit(&jit->cx->limits))
-            diag_error(jit->cx->diags, E0701_CANNOT_COMPILE, span, "%s", buf_text(&why));
-        buf_deinit(&why);
-    }
+    Unit *u = unit_of_call(jit, env, name, n, args, why);
+    if (!u && limit_hit(&jit->cx->limits))
+        buf_clear(why);
+    if (why->n > 0)
+        return value_none();
     if (!u || !check_arguments(jit, u, n, args, span)) {
         values_release(n, args);
         return value_none();

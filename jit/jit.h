@@ -113,9 +113,10 @@ typedef struct JitTable {
     /* The same, and LLVM's part goes on beside what the session does next: `prepare` waits for it. */
     bool (*begin)(Jit *jit, Module *env, const Name *name, JitKey *key, Buf *why);
     /* Calls the prepared function. Arguments are taken, and what nobody else holds is changed in place; the result is the
-     * caller's; VALUE_NONE after a diagnostic (limits, run-time errors). */
-    Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args,
-                  Span span);
+     * caller's; VALUE_NONE after a diagnostic (limits, run-time errors). Also where it cannot be compiled, which for some is known when
+     * the extents are: then `why` receives a line, nothing is reported, and the arguments are left. */
+    Value (*call)(Jit *jit, Module *env, const Name *name, uint32_t n, const Value *args, Span span,
+                  Buf *why);
     /* The code made for `name` as text (an object: as bytes). False after a diagnostic. */
     bool (*text)(Jit *jit, Module *env, const Name *name, const JitTextWish *wish, Buf *out);
     /* Appends the code of `name`, for all shapes that its types allow, as bytes that begin at a multiple of 64: another process calls

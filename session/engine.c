@@ -214,6 +214,17 @@ static Value evaluation_end(RelaySession *s, Engine engine, Evaluation e, Value 
     return v;
 }
 
+Value engine_call_code(RelaySession *s, const Runnable *r, uint32_t n, const Value *args, Span span,
+                       Buf *why)
+{
+    Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, span, why);
+    if (why->n == 0)
+        return v;
+    v = interp_call_global(s->interp, r->written, r->name, n, args, span);
+    values_release(n, args);
+    return v;
+}
+
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args)
 {
     if (!engine_compiles(r->engine)) {
@@ -224,9 +235,15 @@ Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *a
     /* Functions of the evaluator that it calls find what is defined as it was written. */
     interp_set_env(s->interp, r->written ? r->written : r->env);
     bool was = engine_on_gpu(s, r->engine == ENGINE_GPU);
+    Buf why = {0};
     values_retain(n, args);
-    Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, r->span);
+    Value v = engine_call_code(s, r, n, args, r->span, &why);
     engine_on_gpu(s, was);
+    /* Once, however often it is called to be timed. */
+    const Diag *last = s->cx.diags->last;
+    if (why.n > 0 && (!last || last->code != W0701_INTERPRETED))
+        warn_interpreted(s, r->span, buf_text(&why));
+    buf_deinit(&why);
     heap_settle(&s->cx.limits);
     return placed(s, v, r->span);
 }

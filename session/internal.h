@@ -395,6 +395,9 @@ typedef enum CompileFor { COMPILE_TO_RUN, COMPILE_TO_SHOW, COMPILE_BESIDE } Comp
 /* The same for the JIT alone: false also when it cannot compile it, which `why` says. */
 bool engine_compile(RelaySession *s, Module *env, const Name *name, CompileFor use, Runnable *out,
                     Buf *why);
+/* Calls code of the JIT, which takes the arguments, or, where it has none for these and `why` says so, the evaluator. */
+Value engine_call_code(RelaySession *s, const Runnable *r, uint32_t n, const Value *args, Span span,
+                       Buf *why);
 /* Calls it; the arguments are lent. NONE after a diagnostic. */
 Value engine_call(RelaySession *s, const Runnable *r, uint32_t n, const Value *args);
 /* Whether the optimiser knew the value that it will have. */

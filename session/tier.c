@@ -239,7 +239,11 @@ static Value hot_call(void *data, void *code, uint32_t n, const Value *args, Spa
     HotCode *h = code;
     const Runnable *r = code_for(s, h, n, args);
     size_t reported = s->cx.diags->n;
-    Value v = s->jit_table->call(s->jit, r->env, r->name, n, args, span);
+    Buf why = {0};
+    Value v = engine_call_code(s, r, n, args, span, &why);
+    if (why.n > 0)
+        interp_set_env(s->interp, h->env);
+    buf_deinit(&why);
     Diag *d = value_is_none(v) && s->cx.diags->n > reported ? s->cx.diags->last : NULL;
     if (d && span_is_none(d->span))
         d->span = span;

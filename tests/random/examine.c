@@ -267,8 +267,15 @@ static Value by_interp(Examiner *x, Module *m, const Name *name, uint32_t n, con
 
 static Value by_jit(Examiner *x, Module *m, const Name *name, uint32_t n, const Value *args)
 {
+    Buf why = {0};
     values_retain(n, args);
-    return x->jit_table->call(x->jit, m, name, n, args, (Span){0});
+    Value v = x->jit_table->call(x->jit, m, name, n, args, (Span){0}, &why);
+    if (why.n > 0) {
+        diag_error(x->cx.diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
+        values_release(n, args);
+    }
+    buf_deinit(&why);
+    return v;
 }
 
 /* The value of @main, or of a bare expression. */
@@ -551,8 +558,9 @@ static bool has_unbounded(Value v, bool nan)
 /* What was met while a program ran. */
 typedef struct Met {
     Examiner *x;
-    bool folds; /* an operator that folds meets an infinity or NaN, or gives one: then only exact code gives what the evaluator gives */
-    bool bits; /* the bits of a NaN are looked at: which ones it has nobody says */
+    /* An operator that folds meets an infinity or NaN, or gives one: then only exact code gives what the evaluator gives. */
+    bool folds;
+    bool bits; /* of a NaN are looked at: which ones it has nobody says */
 } Met;
 
 static bool note_op(void *data, const Event *e)
