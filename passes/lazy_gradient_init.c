@@ -8,7 +8,7 @@
  *     }
  *
  * Inside, every tensor is a GradCell of the prelude. A function stays that has data types or type parameters, calls others, or has
- * operators on anything but tensors. */
+ * operators on anything but tensors or as values. */
 #include "passes/lets.h"
 
 #include "parser/parser.h"
@@ -76,13 +76,20 @@ static bool is_on_others(const Expr *e)
     return others;
 }
 
+static void count_op(void *data, Expr *const *slot)
+{
+    *(int *)data += (*slot)->kind == EXPR_OP;
+}
+
 static WalkNext find_odd(void *data, const Expr *e)
 {
     const Function *f = expr_as_function(e);
     bool *odd = data;
+    int ops = 0;
     if (e->kind == EXPR_OP)
         return WALK_ON;
-    if (is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON || e->kind == EXPR_MATCH ||
+    ir_children(e, count_op, &ops);
+    if (ops > (expr_call_of_op(e) != NULL) || is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON || e->kind == EXPR_MATCH ||
         (f && (f->type_params.n || function_is_primitive(f))) || !can_be_lazy(e->type, true))
         *odd = true;
     return *odd ? WALK_STOP : WALK_ON;

@@ -30,6 +30,7 @@ static RelResult rel_roi(Rel *r)
 }
 
 typedef struct Roi {
+    Limits *limits;
     Tensor *x, *rois, *out; /* in float64 */
     int64_t n, c, h, w; /* of the data */
     int64_t step[4]; /* from one to the next along N, C, H and W */
@@ -67,7 +68,7 @@ static double align_bin(const Roi *s, const double *plane, const double *roi, in
     int64_t ny = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(high), 1e6);
     int64_t nx = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(wide), 1e6);
     double sum = 0, most = -INFINITY;
-    for (int64_t a = 0; a < ny; a++)
+    for (int64_t a = 0; a < ny && !limit_hit(s->limits); a++)
         for (int64_t b = 0; b < nx; b++) {
             double v = sample(s, plane, y0 + ((double)i + ((double)a + 0.5) / (double)ny) * high,
                               x0 + ((double)k + ((double)b + 0.5) / (double)nx) * wide);
@@ -77,9 +78,10 @@ static double align_bin(const Roi *s, const double *plane, const double *roi, in
     return s->max ? most : sum / (double)(ny * nx);
 }
 
+/* Of no number, 0. */
 static int64_t within(double v, int64_t most)
 {
-    return v<0 ? 0 : v>(double) most ? most : (int64_t)v;
+    return !(v > 0) ? 0 : v < (double)most ? (int64_t)v : most;
 }
 
 /* The greatest pixel of each part of the region, whose corners are whole pixels; 0 where there is none. */
@@ -160,7 +162,8 @@ static bool roi_run(OpCall *c, Roi *s, RoiBin *bin)
 
 static bool kernel_roi_align(OpCall *c)
 {
-    Roi s = {.ratio = attrs_int(c->attrs, "sample_ratio", -1),
+    Roi s = {.limits = &c->cx->limits,
+             .ratio = attrs_int(c->attrs, "sample_ratio", -1),
              .max = str_is(attrs_string(c->attrs, "mode"), "max")};
     return roi_run(c, &s, align_bin);
 }
