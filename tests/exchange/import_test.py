@@ -292,7 +292,9 @@ def @main(%x: Tensor[(1, 2, 5, 6), float32], %w: Tensor[(3, 2, 3, 2), float32], 
         check(f"result {i}", w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}, wanted {w}")
     for text, why in [("nn.adaptive_avg_pool2d(%x, output_size=[2, 1])", "more than one place"),
                       ("nn.batch_norm(%x, %g, %g, %g, %g, axis=2).0", "another axis than 1"),
-                      ("nn.layer_norm(%x, %g, %g, axis=2)", "another axis than the last")]:
+                      ("nn.layer_norm(%x, %g, %g, axis=2)", "another axis than the last"),
+                      ('nn.conv2d_transpose(%x, ones(shape=[1, 2, 3, 2], dtype="float32"), kernel_layout="OIHW", channels=2, groups=2, '
+                       'kernel_size=[3, 2])', "another layout than NCHW")]:
         open(program, "w").write(f"{head}{text} }}\n")
         got = relay("export", program)
         check(text, got.returncode == 2 and why in got.stderr, got.stderr)
