@@ -82,7 +82,6 @@ ARGUED = {
     "0507885843": "an extent of 0 is among the values that are tried in any case",
     "1d2045b926": "arguments of a call of oneself go the long way: it costs only speed",
     "007ae31119": "a block is asked to become as large as it is: it costs only speed",
-    "00d34069d5": "threads begin with the second piece of code rather than when there is enough of it: it costs only speed",
     "054c003518": "what is behind the last row is added to and never read",
     "00b39eb662": "the row is cut at the same column",
     "098dace466": "each user gives all back to its own mark",
