@@ -6,7 +6,8 @@ queue, an interpreter of terms, a code by weights, a table of what is known, mat
 degree, continuations, numerals as functions; the union of sorted lists, a machine with a stack, a queue of two lists,
 permutations; balanced trees and tries, combinators of parsers, types by unification, a knight's tours, statements with an environment,
 shortest ways, a sort by any order, folds over Options and tuples, planets, references, runs, a game of life, symbols that are derived,
-large numbers, expressions by derivatives, a state that is handed on by closures, primes as a stream, a deque. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar."""
+large numbers, expressions by derivatives, a state that is handed on by closures, primes as a stream, a deque. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar.
+With `--bytecode` the evaluator is timed beside OCaml's bytecode."""
 import argparse
 import json
 import pathlib
@@ -24,6 +25,8 @@ SIZES = {
                   "sorts": 5000, "folds": 14, "bodies": 3000, "refs": 100000, "texts": 10000, "life": 20, "takes": 24, "symbols": 9,
                   "bignum": 800, "regex": 5000, "quicks": 3000, "monad": 13, "primes": 300, "deque": 20000},
 }
+NATIVE = ["ocamlopt", "-O3", "-I", "+unix", "unix.cmxa"]
+BYTECODE = ["ocamlc", "-I", "+unix", "unix.cma"]
 HERE = pathlib.Path(__file__).parent / "kinds"
 
 
@@ -38,40 +41,42 @@ def value_of(relay, folder, source, name, size):
     return jit
 
 
-def time_one(relay, folder, source, name, size):
+def time_one(relay, folder, source, name, size, engine):
     """The least times in ms, ours and OCaml's, whose value is the same."""
     ours = value_of(relay, folder, source, name, size)
     value, theirs = subprocess.check_output([f"{folder}/{source}", name, str(size)], text=True).split()
     assert ours == value, (name, ours, value)
-    line = subprocess.check_output([relay, "bench", f"{folder}/main.rly", "--args", f"{folder}/args.json", "--seconds", "0.5"], text=True)
+    line = subprocess.check_output([relay, "bench", f"{folder}/main.rly", "--args", f"{folder}/args.json", "--seconds", "0.5",
+                                    "--exec", engine], text=True)
     return float(re.search(r"min +([0-9.]+) ms", line).group(1)), float(theirs)
 
 
-def compile_others(folder, source):
+def compile_others(folder, source, compiler):
     pathlib.Path(folder, f"{source}.ml").write_text((HERE / f"{source}.ml").read_text())
-    subprocess.run(["ocamlopt", "-O3", "-I", "+unix", "-o", source, "unix.cmxa", f"{source}.ml"], check=True, cwd=folder,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run([*compiler, f"{source}.ml"], check=True, cwd=folder, stderr=subprocess.DEVNULL)
 
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--relay", required=True)
     ap.add_argument("--bar", type=float, default=0.0, help="the least ratio of each")
+    ap.add_argument("--bytecode", action="store_true", help="the evaluator beside OCaml's bytecode")
     ap.add_argument("--values", action="store_true", help="time nothing: both engines give the same values")
     ap.add_argument("names", nargs="*")
     args = ap.parse_args()
     below = 0
+    engine, compiler = ("interp", BYTECODE) if args.bytecode else ("jit", NATIVE)
     with tempfile.TemporaryDirectory() as folder:
         for source, sizes in SIZES.items():
             if not args.values:
-                compile_others(folder, source)
+                compile_others(folder, source, [*compiler, "-o", source])
             for name, size in sizes.items():
                 if args.names and name not in args.names:
                     continue
                 if args.values:
                     value_of(args.relay, folder, source, name, size)
                     continue
-                ours, theirs = time_one(args.relay, folder, source, name, size)
+                ours, theirs = time_one(args.relay, folder, source, name, size, engine)
                 below += theirs < args.bar * ours
                 print(f"{name:10} ours {ours:8.3f} ms   OCaml {theirs:8.3f} ms   ratio {theirs / ours:5.2f}", flush=True)
     return int(below > 0)
