@@ -15,6 +15,7 @@
 
 #include "base/vec.h"
 #include "ir/content.h"
+#include "ir/decide.h"
 #include "ir/shapes.h"
 #include "jit/cache.h"
 #include "jit/image.h"
@@ -1062,13 +1063,11 @@ void fn_end_value(Fn *f, const Var *v);
 bool match_looks_at(const Match *e, const Var *v);
 /* Whether a value of the type may wait in the plan of kernels, and be read later. */
 bool match_may_wait(const Type *t);
-/* What the clause wants of one of the values that are matched: of a tuple that the scrutinee writes each field is one. NULL: anything. */
-const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root);
 
 /* decide.c */
 /* Code that goes from here to the clause that takes the values. Behind the last clause: where what none takes goes; NULL: there is no
  * such value. */
-void fn_decide(Fn *f, const Match *e, uint32_t n, const Type *const *types, const Ssa *values,
+void fn_decide(Fn *f, const Match *e, const Type *const *types, const Ssa *values,
                const LLVMBasicBlockRef *clauses);
 /* Of the field of a value of the type that fits the pattern. */
 const Type *pattern_field_type(Fn *f, const Pattern *p, const Type *type, uint32_t i);

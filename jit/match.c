@@ -91,14 +91,6 @@ typedef struct Roots {
     Sharing sharing;
 } Roots;
 
-const Pattern *match_pattern(const Match *e, uint32_t clause, uint32_t root)
-{
-    const Pattern *p = e->clauses.at[clause].pattern;
-    if (e->scrutinee->kind != EXPR_TUPLE)
-        return p;
-    return p->kind == PATTERN_TUPLE ? p->fields[root] : NULL;
-}
-
 static bool is_used(const Fn *f, const Var *v)
 {
     return ptrmap_find(&f->block->last, v) != NULL;
@@ -445,7 +437,7 @@ static Root root_of(Fn *f, const Expr *e)
 static Roots roots_of(Fn *f, const Match *e)
 {
     const Tuple *tuple = expr_as_tuple(e->scrutinee);
-    Roots roots = {.n = tuple ? tuple->fields.n : 1};
+    Roots roots = {.n = match_roots(e)};
     roots.at = arena_new_array(f->g->arena, Root, roots.n + 1);
     for (uint32_t i = 0; i < roots.n; i++) {
         roots.at[i] = root_of(f, tuple ? tuple->fields.at[i] : e->scrutinee);
@@ -465,7 +457,7 @@ static void choose(Fn *f, const Match *e, const Roots *roots, const LLVMBasicBlo
         types[i] = roots->at[i].type;
         values[i] = roots->at[i].value;
     }
-    fn_decide(f, e, roots->n, types, values, clauses);
+    fn_decide(f, e, types, values, clauses);
 }
 
 /* ---- clauses that are made twice ------------------------------------------------------------------------------------ */
