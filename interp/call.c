@@ -33,7 +33,7 @@ void interp_free(Interp *in)
     ctx_root_remove(&in->programs.root);
     arena_deinit(&in->programs.arena);
     free(in->args);
-    free(in->objects);
+    free(in->held);
     free(in);
 }
 

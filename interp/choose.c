@@ -100,77 +100,274 @@ static void choose_if(Step *s)
 
 /* ---- objects ------------------------------------------------------------------------------------- */
 
-static void choose_object(Step *s)
+static bool are_known(const Step *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (s->args[i].known == KNOWN_NOTHING)
-            return;
-    if (s->n == 0 || s->dest == NO_SLOT)
+            return false;
+    return s->dest != NO_SLOT;
+}
+
+static void choose_object(Step *s)
+{
+    if (!are_known(s) || s->n == 0)
         return;
     s->head = known_head(s->kind == STEP_CON ? KNOWN_CON : KNOWN_TUPLE);
     s->run = RUN_OBJECT;
 }
 
-/* The fields that the clause names, and those that somebody must let go of. */
-static void choose_fields(Choosing *c, const PatternCode *pattern, MatchCase *out)
+static void choose_closure(Step *s)
 {
-    const PatternTest *t = &pattern->tests.at[0];
-    out->fields = arena_new_array(&c->unit->arena, MatchField, t->n);
-    for (uint32_t i = 0; out->fields && i < t->n; i++) {
-        MatchField f = {.slot = NO_SLOT, .field = i};
-        uint8_t known = t->con ? known_of(t->con->fields[i]) : KNOWN_NOTHING;
-        for (size_t k = 0; k < pattern->binds.n; k++)
-            if (pattern->binds.at[k].field == i) {
-                known = pattern->binds.at[k].known;
-                f.slot = pattern->binds.at[k].slot;
-            }
-        f.head = known_head(known);
-        if (f.slot != NO_SLOT || known < KNOWN_SCALAR)
-            out->fields[out->n++] = f;
+    if (!are_known(s))
+        return;
+    s->head = known_head(KNOWN_FUNCTION);
+    s->run = RUN_CLOSURE;
+}
+
+/* ---- matches ------------------------------------------------------------------------------------- */
+
+/* What the clause wants of the object's field. */
+static MatchField field_of(const PatternCode *p, uint32_t test, uint32_t field)
+{
+    const PatternTest *t = &p->tests.at[test];
+    MatchField f = {.slot = NO_SLOT, .field = field};
+    uint8_t known = t->con ? known_of(t->con->fields[field]) : KNOWN_NOTHING;
+    for (size_t k = 0; k < p->binds.n; k++)
+        if (p->binds.at[k].parent == test && p->binds.at[k].field == field) {
+            known = p->binds.at[k].known;
+            f.slot = p->binds.at[k].slot;
+        }
+    for (uint32_t k = test + 1; k < p->tests.n; k++)
+        if (p->tests.at[k].parent == test && p->tests.at[k].field == field)
+            f.part = k;
+    f.head = known_head(known);
+    return f;
+}
+
+typedef enum FieldGroup {
+    FIELD_PART,
+    FIELD_SCALAR,
+    FIELD_BOUND,
+    FIELD_LEFT,
+    FIELD_NOTHING
+} FieldGroup;
+
+static FieldGroup group_of(const MatchField *f)
+{
+    bool scalar = (uint32_t)f->head == VALUE_SCALAR;
+    if (f->part > 0)
+        return FIELD_PART;
+    if (f->slot == NO_SLOT)
+        return scalar ? FIELD_NOTHING : FIELD_LEFT;
+    return scalar ? FIELD_SCALAR : FIELD_BOUND;
+}
+
+/* The fields that the clause names, and those that somebody must let go of. */
+static MatchPart part_of(Choosing *c, const PatternCode *p, uint32_t test)
+{
+    uint32_t n = p->tests.at[test].n;
+    MatchPart part = {.fields = arena_new_array(&c->unit->arena, MatchField, n)};
+    uint32_t *ends[] = {&part.parts, &part.scalars, &part.bound, &part.n};
+    for (uint32_t group = FIELD_PART; part.fields && group < FIELD_NOTHING; group++) {
+        for (uint32_t i = 0; i < n; i++) {
+            MatchField f = field_of(p, test, i);
+            if (group_of(&f) == group)
+                part.fields[part.n++] = f;
+        }
+        *ends[group] = part.n;
     }
+    return part;
+}
+
+static MatchCase clause_case(Choosing *c, const Step *s, uint32_t clause)
+{
+    const PatternCode *p = &s->patterns[clause];
+    MatchCase to = {.first = s->blocks[clause].first, .slot = NO_SLOT, .any = p->is_var};
+    if (p->is_var) {
+        to.slot = p->binds.n > 0 ? p->binds.at[0].slot : NO_SLOT;
+        return to;
+    }
+    to.whole = part_of(c, p, 0);
+    to.n_others = (uint32_t)p->tests.n - 1;
+    to.others = arena_new_array(&c->unit->arena, MatchPart, to.n_others);
+    for (uint32_t i = 0; to.others && i < to.n_others; i++)
+        to.others[i] = part_of(c, p, i + 1);
+    return to;
+}
+
+typedef struct MatchChoosing {
+    Choosing *c;
+    const Step *tuple; /* which is not made; NULL: there is a value */
+    MatchCase *reads; /* by choice */
+    MatchCase *clauses; /* behind the last: none */
+    bool failed;
+} MatchChoosing;
+
+/* The way from the value that is matched to the place. */
+static void set_path(MatchChoosing *m, MatchCase *read, const MatchPlace *place)
+{
+    uint32_t depth = 0;
+    for (const MatchPlace *p = place; p->in; p = p->in) {
+        if (p->in->in || !m->tuple) {
+            depth++;
+            continue;
+        }
+        Operand o = m->tuple->args[p->at];
+        m->failed |= is_constant(o);
+        read->from = word_of(o.at);
+    }
+    m->failed |= depth > PATH_MOST;
+    if (m->failed)
+        return;
+    read->depth = (uint8_t)depth;
+    for (const MatchPlace *p = place; depth > 0; p = p->in) {
+        m->failed |= p->at > UINT8_MAX;
+        read->path[--depth] = (uint8_t)p->at;
+    }
+}
+
+static MatchCase case_of(const MatchChoosing *m, MatchGoal to)
+{
+    return to.choice ? m->reads[to.choice->number] : m->clauses[to.clause];
 }
 
 /* The most constructors that are told apart by the tag in an object's first word. */
 #define CASES_MOST FORM_TAG_MOST
 
-/* How many constructors there are, when each clause looks at one object or none; 0 otherwise. */
-static uint32_t count_cases(const Step *s)
+/* The most cases of all the tags that one match reads. */
+#define CASES_ALL_MOST 4096
+
+/* So many tags are compared one by one: a processor guesses how that ends and goes on, where it would wait for what stands in a table. */
+#define COMPARED_MOST 8
+
+static uint32_t count_constructors(const MatchChoice *choice)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_blocks; i++) {
-        const PatternCode *p = &s->patterns[i];
-        if (p->is_var)
-            continue;
-        const Constructor *con = p->tests.at[0].con;
-        if (p->tests.n > 1 || (con && con->type->n_cons > CASES_MOST))
-            return 0;
-        n = con ? con->type->n_cons : 1;
-    }
-    return n;
+    return choice->ways.at[0].con->type->n_cons;
 }
 
-/* For each constructor its first clause, unless that takes any value. */
-static void choose_match(Choosing *c, Step *s)
+static bool is_by_tag(const MatchChoice *choice)
 {
-    uint32_t n = count_cases(s);
-    MatchCase *cases = n > 0 ? arena_new_array(&c->unit->arena, MatchCase, n) : NULL;
-    bool any = false;
+    return choice->ways.n > COMPARED_MOST;
+}
+
+static size_t count_cases(const MatchChoice *choice)
+{
+    return is_by_tag(choice) ? count_constructors(choice) : choice->ways.n + 1;
+}
+
+static bool is_small(const MatchDecision *d)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < d->choices.n; i++) {
+        all += count_cases(d->choices.at[i]);
+        if (count_constructors(d->choices.at[i]) > CASES_MOST || all > CASES_ALL_MOST)
+            return false;
+    }
+    return true;
+}
+
+static void set_cases(const MatchChoosing *m, const MatchChoice *choice, MatchCase *cases)
+{
+    size_t n = choice->ways.n;
+    bool by_tag = is_by_tag(choice);
+    for (size_t i = 0; by_tag && i < count_cases(choice); i++)
+        cases[i] = case_of(m, choice->other);
+    for (size_t i = 0; i < n; i++) {
+        const MatchWay *way = &choice->ways.at[i];
+        MatchCase *to = &cases[by_tag ? way->con->index : i];
+        *to = case_of(m, way->to);
+        to->tag = (uint8_t)way->con->index;
+        to->more = i + 1 < n || n < count_constructors(choice);
+    }
+    if (!by_tag && n < count_constructors(choice))
+        cases[n] = case_of(m, choice->other);
+}
+
+/* Where a match of the value, or of the operands of the tuple, begins; NULL: it goes as its kind says. */
+static const MatchCase *match_case(Choosing *c, const Step *s, const Step *tuple)
+{
+    const MatchDecision *d = s->decision;
+    if (!d || !is_small(d) || (!d->first.choice && s->patterns[d->first.clause].is_var))
+        return NULL;
+    Arena *a = &c->unit->arena;
+    size_t n = d->choices.n;
+    MatchChoosing m = {.c = c,
+                       .tuple = tuple,
+                       .reads = arena_new_array(&c->scratch, MatchCase, n + 1),
+                       .clauses = arena_new_array(&c->scratch, MatchCase, s->n_blocks + 1)};
+    MatchCase **cases = arena_new_array(&c->scratch, MatchCase *, n + 1);
+    MatchCase *first = arena_new(a, MatchCase);
+    m.failed = !m.reads || !m.clauses || !cases;
+    for (size_t i = 0; i < n && !m.failed; i++) {
+        cases[i] = arena_new_array(a, MatchCase, count_cases(d->choices.at[i]));
+        m.failed = !cases[i];
+        m.reads[i].cases = cases[i];
+        m.reads[i].by_tag = is_by_tag(d->choices.at[i]);
+        set_path(&m, &m.reads[i], d->choices.at[i]->place);
+    }
+    if (m.failed)
+        return NULL;
+    for (uint32_t i = 0; i < s->n_blocks; i++)
+        m.clauses[i] = clause_case(c, s, i);
+    for (size_t i = 0; i < n; i++)
+        set_cases(&m, d->choices.at[i], cases[i]);
+    *first = case_of(&m, d->first);
+    return first;
+}
+
+static void front_blocks(Step *s)
+{
     for (uint32_t i = 0; i < s->n_blocks; i++)
         front(&s->blocks[i]);
-    for (uint32_t i = 0; cases && i < s->n_blocks && !any; i++) {
-        const PatternCode *p = &s->patterns[i];
-        any = p->is_var;
-        MatchCase *at = any ? NULL : &cases[p->tests.at[0].con ? p->tests.at[0].con->index : 0];
-        if (!at || at->first)
-            continue;
-        at->first = s->blocks[i].first;
-        choose_fields(c, p, at);
-    }
-    if (!cases || is_constant(s->args[0]))
+}
+
+static void choose_match(Choosing *c, Step *s)
+{
+    front_blocks(s);
+    const MatchCase *first = is_constant(s->args[0]) ? NULL : match_case(c, s, NULL);
+    if (!first)
         return;
-    s->cases = cases;
+    s->cases = first;
     s->a = word_of(s->args[0].at);
     s->run = RUN_MATCH;
+}
+
+/* Whether the tuple is only made to be matched, by the step behind it. */
+static bool is_for_match(const Step *s)
+{
+    const Step *m = s->next;
+    if (!m || m->kind != STEP_MATCH || s->dest == NO_SLOT || m->args[0].base != BASE_SLOTS ||
+        m->args[0].at != s->dest || !m->args[0].last)
+        return false;
+    for (uint32_t i = 0; i < m->n_blocks; i++)
+        if (m->patterns[i].is_var && m->patterns[i].binds.n > 0 &&
+            m->patterns[i].binds.at[0].slot != NO_SLOT)
+            return false;
+    return true;
+}
+
+static void choose_tuple(Choosing *c, Step *s)
+{
+    if (!is_for_match(s)) {
+        choose_object(s);
+        return;
+    }
+    front_blocks(s->next);
+    const MatchCase *first = match_case(c, s->next, s);
+    if (!first) {
+        choose_object(s);
+        return;
+    }
+    s->cases = first;
+    s->run = RUN_MATCH_FIELDS;
+}
+
+static void choose_get(Step *s)
+{
+    if (s->known == KNOWN_NOTHING || s->dest == NO_SLOT || is_constant(s->args[0]))
+        return;
+    s->head = known_head(s->known);
+    s->run = RUN_GET;
 }
 
 /* ---- tail calls ------------------------------------------------------------------------------------ */
@@ -255,8 +452,10 @@ static void choose(Choosing *c, Step *s)
     case STEP_OP_IF: choose_operation(c, s); break;
     case STEP_IF: choose_if(s); break;
     case STEP_MATCH: choose_match(c, s); break;
-    case STEP_CON:
-    case STEP_TUPLE: choose_object(s); break;
+    case STEP_CON: choose_object(s); break;
+    case STEP_TUPLE: choose_tuple(c, s); break;
+    case STEP_CLOSURE: choose_closure(s); break;
+    case STEP_GET: choose_get(s); break;
     case STEP_TAIL_GLOBAL: choose_again(c, s); break;
     case STEP_RETURN: choose_return(s); break;
     default: break;

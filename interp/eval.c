@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the loop does for each step costs no call. */
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE const Step *finish(Frame *f, const Step *s, Value v)
 {
     if (s->dest != NO_SLOT)
@@ -112,50 +109,111 @@ INLINE Value field_at(const Object *o, const MatchField *at)
     return v;
 }
 
-/* Of an object that nobody else holds the fields move out. */
-INLINE void take_apart(Frame *f, Object *o, const MatchCase *c)
+INLINE void bind_field(Frame *f, const MatchField *at, Value v)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        const MatchField *at = &c->fields[i];
-        Value v = field_at(o, at);
-        if (at->slot != NO_SLOT)
-            value_put(&f->slots[at->slot], value_head(&v), v.bits);
-        else
-            value_release(v);
-    }
+    value_put(&f->slots[at->slot], value_head(&v), v.bits);
+}
+
+INLINE void bind_scalars(Frame *f, const Object *o, const MatchPart *p)
+{
+    for (const MatchField *at = p->fields + p->parts, *end = p->fields + p->scalars; at < end; at++)
+        value_put(&f->slots[at->slot], at->head, o->fields[at->field].bits);
+}
+
+/* Of an object that nobody else holds the fields move out. */
+INLINE void take_apart(Frame *f, Object *o, const MatchPart *p)
+{
+    bind_scalars(f, o, p);
+    const MatchField *at = p->fields + p->scalars, *bound = p->fields + p->bound;
+    for (; at < bound; at++)
+        bind_field(f, at, field_at(o, at));
+    for (const MatchField *end = p->fields + p->n; at < end; at++)
+        value_release(field_at(o, at));
     object_give(o, object_form(o));
 }
 
-INLINE void look_into(Frame *f, const Object *o, const MatchCase *c)
+INLINE void look_into(Frame *f, const Object *o, const MatchPart *p)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        const MatchField *at = &c->fields[i];
-        if (at->slot == NO_SLOT)
-            continue;
-        Value v = value_retain(field_at(o, at));
-        value_put(&f->slots[at->slot], value_head(&v), v.bits);
+    bind_scalars(f, o, p);
+    for (const MatchField *at = p->fields + p->scalars, *end = p->fields + p->bound; at < end; at++)
+        bind_field(f, at, value_retain(field_at(o, at)));
+}
+
+/* Parts of the object wait until it is their turn. */
+INLINE void hold_parts(Held *held, const Object *o, bool ours, const MatchPart *p)
+{
+    for (const MatchField *at = p->fields, *end = at + p->parts; at < end; at++)
+        held[at->part] = (Held){o->fields[at->field].object, ours};
+}
+
+/* An object is done with all that lies in it before anything else is let go of, so what it lends is there as long as it is looked at. */
+INLINE void take_part(Frame *f, Held *held, Object *o, bool ours, const MatchPart *p)
+{
+    bool alone = ours && o->refs == 1;
+    hold_parts(held, o, alone, p);
+    if (alone) {
+        take_apart(f, o, p);
+        return;
     }
+    look_into(f, o, p);
+    if (ours && o->refs != IMMORTAL)
+        o->refs--;
+}
+
+INLINE void take_others(Frame *f, Held *held, const MatchCase *c)
+{
+    for (uint32_t i = 0; i < c->n_others; i++)
+        take_part(f, held, held[i + 1].object, held[i + 1].ours, &c->others[i]);
+}
+
+/* What the tag at the end of the way says. */
+INLINE const MatchCase *read_tag(const MatchCase *c, const Object *o)
+{
+    for (uint8_t i = 0; i < c->depth; i++)
+        o = o->fields[c->path[i]].object;
+    uint32_t tag = o->form >> FORM_TAG_SHIFT;
+    const MatchCase *to = c->cases;
+    if (c->by_tag)
+        return to + tag;
+    while (to->more && to->tag != tag)
+        to++;
+    return to;
+}
+
+/* The value as it is. */
+static const Step *take_any(Frame *f, const MatchCase *c, Value v, bool ours)
+{
+    if (c->slot == NO_SLOT) {
+        if (ours)
+            value_release(v);
+        return c->first;
+    }
+    if (!ours)
+        value_retain(v);
+    value_put(&f->slots[c->slot], value_head(&v), v.bits);
+    return c->first;
 }
 
 INLINE const Step *step_match(Interp *in, Frame *f, const Step *s)
 {
     uint64_t *at = words(f) + s->a;
     Object *o = (Object *)(uintptr_t)at[0];
-    const MatchCase *c = &s->cases[o->form >> FORM_TAG_SHIFT];
+    const MatchCase *c = s->cases;
+    while (c->cases)
+        c = read_tag(c, o);
     if (!c->first)
         return match_run(in, s);
-    if (!s->args[0].last) {
-        look_into(f, o, c);
-        return c->first;
+    bool ours = s->args[0].last;
+    if (c->any) {
+        Value v;
+        value_put(&v, at[-1], at[0]);
+        at[-1] = ours ? VALUE_NONE : at[-1];
+        return take_any(f, c, v, ours);
     }
-    at[-1] = VALUE_NONE;
-    if (o->refs == 1) {
-        take_apart(f, o, c);
-        return c->first;
-    }
-    look_into(f, o, c);
-    if (o->refs != IMMORTAL)
-        o->refs--;
+    if (ours)
+        at[-1] = VALUE_NONE;
+    take_part(f, in->held, o, ours, &c->whole);
+    take_others(f, in->held, c);
     return c->first;
 }
 
@@ -166,8 +224,9 @@ static inline bool has_form(Frame *f, const Step *s, uint32_t front)
 {
     if (!s->made)
         return false;
-    for (uint32_t i = 0; i < s->n; i++)
-        if (value_head(frame_operand(f, s->args[i])) != s->made->heads[front + i])
+    const uint64_t *head = s->made->heads + front;
+    for (const Operand *o = s->args, *end = o + s->n; o < end; o++, head++)
+        if (value_head(frame_operand(f, *o)) != *head)
             return false;
     return true;
 }
@@ -195,23 +254,34 @@ static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, u
     Frame *f = in->frame;
     if (!has_form(f, s, front))
         s->made = find_form(in, s, info, front);
-    Object *o = object_take(&in->cx->limits, s->made);
-    for (uint32_t i = 0; o && i < s->n; i++)
-        o->fields[front + i].bits = operand_take(f, s->args[i]).bits;
-    return o;
+    Object *made = object_take(&in->cx->limits, s->made);
+    if (!made)
+        return NULL;
+    Field *to = made->fields + front;
+    for (const Operand *o = s->args, *end = o + s->n; o < end; o++, to++)
+        to->bits = operand_take(f, *o).bits;
+    return made;
 }
 
-/* Its form is the same each time. */
+/* The same whose form is the same each time. */
+INLINE Object *take_known(Interp *in, Frame *f, Step *s, const ObjectInfo *info, uint32_t front)
+{
+    if (!s->made)
+        s->made = find_form(in, s, info, front);
+    Object *made = object_take(&in->cx->limits, s->made);
+    if (!made)
+        return NULL;
+    Field *to = made->fields + front;
+    for (const Operand *o = s->args, *end = o + s->n; o < end; o++, to++)
+        to->bits = operand_take(f, *o).bits;
+    return made;
+}
+
 INLINE const Step *step_known_object(Interp *in, Frame *f, Step *s)
 {
-    const ObjectInfo *info = s->kind == STEP_CON ? s->con->info : &tuple_info;
-    if (!s->made)
-        s->made = find_form(in, s, info, 0);
-    Object *o = object_take(&in->cx->limits, s->made);
+    Object *o = take_known(in, f, s, s->kind == STEP_CON ? s->con->info : &tuple_info, 0);
     if (!o)
         return NULL;
-    for (uint32_t i = 0; i < s->n; i++)
-        o->fields[i].bits = operand_take(f, s->args[i]).bits;
     value_put(&f->slots[s->dest], s->head, (uint64_t)(uintptr_t)o);
     return s->next;
 }
@@ -222,21 +292,47 @@ static const Step *step_object(Interp *in, Step *s, const ObjectInfo *info)
     return o ? finish(in->frame, s, (Value){.kind = info->kind, .object = o}) : NULL;
 }
 
+INLINE void set_function(Object *o, const Code *code)
+{
+    o->fields[FUNCTION_CODE].bits = 0;
+    o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&code->info;
+    code->unit->refs++;
+}
+
 static const Step *step_closure(Interp *in, Step *s)
 {
     Object *o = take_object(in, s, &s->code->info, FUNCTION_CAPTURED);
     if (!o)
         return NULL;
-    o->fields[FUNCTION_CODE].bits = 0;
-    o->fields[FUNCTION_INFO].bits = (uint64_t)(uintptr_t)&s->code->info;
-    s->code->unit->refs++;
-    return finish(in->frame, s, value_object(o));
+    set_function(o, s->code);
+    return finish(in->frame, s, (Value){.kind = VALUE_FUNCTION, .object = o});
+}
+
+INLINE const Step *step_known_closure(Interp *in, Frame *f, Step *s)
+{
+    Object *o = take_known(in, f, s, &s->code->info, FUNCTION_CAPTURED);
+    if (!o)
+        return NULL;
+    set_function(o, s->code);
+    value_put(&f->slots[s->dest], s->head, (uint64_t)(uintptr_t)o);
+    return s->next;
 }
 
 static const Step *step_global(Interp *in, Step *s)
 {
     const Code *code = global_code(in, s);
-    return code ? finish_or_fail(in, s, closure_new(in, code, 0)) : NULL;
+    if (!code)
+        return NULL;
+    if (!in->plain_function) {
+        const Value word = {.kind = VALUE_SCALAR, .dtype = dtype_of(DT_UINT64)};
+        const uint64_t heads[FUNCTION_CAPTURED] = {value_head(&word), value_head(&word)};
+        in->plain_function = object_form_of(&in->cx->limits, &code->info, FUNCTION_CAPTURED, heads);
+    }
+    Object *o = object_take(&in->cx->limits, in->plain_function);
+    if (!o)
+        return NULL;
+    set_function(o, code);
+    return finish(in->frame, s, (Value){.kind = VALUE_FUNCTION, .object = o});
 }
 
 /* Reads a field of an object that is only looked at. */
@@ -245,6 +341,22 @@ static inline const Step *step_field(Interp *in, const Step *s, uint32_t index)
     Value v = value_retain(object_get(operand_at(in, s->args[0])->object, index));
     operand_done(in->frame, s->args[0]);
     return finish(in->frame, s, v);
+}
+
+INLINE const Step *step_known_field(Frame *f, const Step *s)
+{
+    const Operand tuple = s->args[0];
+    Object *o = f->slots[tuple.at].object;
+    Value v;
+    value_put(&v, s->head, o->fields[s->index].bits);
+    if (s->known < KNOWN_SCALAR)
+        object_retain(v.object);
+    if (tuple.last) {
+        f->slots[tuple.at].kind = VALUE_NONE;
+        object_release(o);
+    }
+    value_put(&f->slots[s->dest], s->head, v.bits);
+    return s->next;
 }
 
 static const Step *step_ref_write(Interp *in, const Step *s)
@@ -258,11 +370,55 @@ static const Step *step_ref_write(Interp *in, const Step *s)
     return finish(in->frame, s, value_unit());
 }
 
-static const Step *step_drop(Interp *in, const Step *s)
+/* Slots that hold something counted, or perhaps. */
+INLINE const Step *step_drop(Frame *f, const Step *s)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        operand_done(in->frame, s->args[i]);
+    for (const Operand *o = s->args, *end = o + s->n; o < end; o++)
+        operand_done(f, *o);
     return s->next;
+}
+
+/* ---- a tuple that is made to be matched --------------------------------------------------------------- */
+
+/* All operands are read before a variable is bound, because its slot may be one of theirs. */
+static const Step *take_fields(Interp *in, Frame *f, const Step *s, const MatchCase *c)
+{
+    Value *fields = in->args;
+    for (uint32_t i = 0; i < s->n; i++) {
+        Value *at = frame_operand(f, s->args[i]);
+        value_put(&fields[i], value_head(at), at->bits);
+        if (s->args[i].last)
+            at->kind = VALUE_NONE;
+    }
+    if (c->any) {
+        for (uint32_t i = 0; i < s->n; i++)
+            if (s->args[i].last)
+                value_release(fields[i]);
+        return c->first;
+    }
+    const MatchPart *p = &c->whole;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const MatchField *at = &p->fields[i];
+        Value v = fields[at->field];
+        bool ours = s->args[at->field].last;
+        if (i < p->parts)
+            in->held[at->part] = (Held){v.object, ours};
+        else if (i < p->bound)
+            bind_field(f, at, ours ? v : value_retain(v));
+        else if (ours)
+            value_release(v);
+    }
+    take_others(f, in->held, c);
+    return c->first;
+}
+
+/* The match itself says what no clause takes. */
+INLINE const Step *step_match_fields(Interp *in, Frame *f, Step *s)
+{
+    const MatchCase *c = s->cases;
+    while (c->cases)
+        c = read_tag(c, (const Object *)(uintptr_t)words(f)[c->from]);
+    return c->first ? take_fields(in, f, s, c) : step_object(in, s, &tuple_info);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -274,8 +430,10 @@ INLINE const Step *start(Interp *in, Frame *f)
     in->frame = f;
     if (f->closure) {
         Value *captured = f->slots + captured_at(code);
-        for (size_t i = 0; i < code->captured.n; i++)
-            captured[i] = object_get(f->closure, FUNCTION_CAPTURED + (uint32_t)i);
+        const Field *fields = f->closure->fields + FUNCTION_CAPTURED;
+        const uint64_t *heads = object_form(f->closure)->heads + FUNCTION_CAPTURED;
+        for (const Value *end = captured + code->captured.n; captured < end; captured++)
+            value_put(captured, *heads++, fields++->bits);
         if (code->self_slot != NO_SLOT)
             f->slots[code->self_slot] =
                 value_retain((Value){.kind = VALUE_FUNCTION, .object = f->closure});
@@ -285,9 +443,9 @@ INLINE const Step *start(Interp *in, Frame *f)
 
 INLINE void take_args(Frame *from, const Step *s, Value *to)
 {
-    for (uint32_t i = 0; i < s->n; i++) {
-        Value v = operand_take(from, s->args[i]);
-        value_put(&to[i], value_head(&v), v.bits);
+    for (const Operand *o = s->args, *end = o + s->n; o < end; o++, to++) {
+        Value v = operand_take(from, *o);
+        value_put(to, value_head(&v), v.bits);
     }
 }
 
@@ -308,7 +466,7 @@ INLINE const Step *call(Interp *in, Frame *from, const Step *s, const Code *code
 static void release_closure(Object *closure)
 {
     if (closure)
-        value_release((Value){.kind = VALUE_FUNCTION, .object = closure});
+        object_release(closure);
 }
 
 /* The frame, which is empty by now, calls its own code, without a closure, and begins anew. */
@@ -331,17 +489,16 @@ INLINE const Step *begin_again(Interp *in, Frame *f, const Step *s)
 }
 
 /* The frame has nothing left but what goes to the new one, which takes its place. */
-static const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally *tally,
+INLINE const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally *tally,
                              bool closure)
 {
-    Frame *old = in->frame, *caller = old->caller;
-    const Step *waiting = old->call;
-    Object *held = old->closure;
+    Frame *f = in->frame, *caller = f->caller;
+    const Step *waiting = f->call;
+    Object *held = f->closure;
     Value *args = in->args;
-    take_args(old, s, args);
-    Object *callee = closure ? operand_take(old, s->args[s->n]).object : NULL;
-    eval_frame_pop(in, old);
-    Frame *f = eval_frame_push(in, code);
+    take_args(f, s, args);
+    Object *callee = closure ? operand_take(f, s->args[s->n]).object : NULL;
+    f = eval_frame_replace(in, f, code);
     if (!f) {
         for (uint32_t i = 0; i < s->n; i++)
             value_release(args[i]);
@@ -355,8 +512,6 @@ static const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally 
     for (uint32_t i = 0; i < s->n; i++)
         value_put(&f->slots[i], value_head(&args[i]), args[i].bits);
     f->closure = callee;
-    f->caller = caller;
-    f->call = waiting;
     f->tally = tally;
     release_closure(held);
     return start(in, f);
@@ -493,13 +648,16 @@ INLINE const Step *step_tail_global(Interp *in, Frame *f, Step *s)
     MAY(STEP_REF_NEW, step_object(in, s, &ref_info))      \
     GOES(STEP_REF_READ, step_field(in, s, 0))             \
     GOES(STEP_REF_WRITE, step_ref_write(in, s))           \
-    GOES(STEP_DROP, step_drop(in, s))
+    GOES(STEP_DROP, step_drop(f, s))
 /* The same where more is known. */
-#define RUNS(GOES, MAY)                          \
-    GOES(RUN_IF, step_if_slot(f, s))             \
-    MAY(RUN_MATCH, step_match(in, f, s))         \
-    MAY(RUN_OBJECT, step_known_object(in, f, s)) \
-    MAY(RUN_AGAIN, step_tail_global(in, f, s))   \
+#define RUNS(GOES, MAY)                                \
+    GOES(RUN_IF, step_if_slot(f, s))                   \
+    MAY(RUN_MATCH, step_match(in, f, s))               \
+    MAY(RUN_MATCH_FIELDS, step_match_fields(in, f, s)) \
+    MAY(RUN_OBJECT, step_known_object(in, f, s))       \
+    MAY(RUN_CLOSURE, step_known_closure(in, f, s))     \
+    GOES(RUN_GET, step_known_field(f, s))              \
+    MAY(RUN_AGAIN, step_tail_global(in, f, s))         \
     MAY(RUN_RETURN, step_return_scalar(in, f, s))
 #define FORMS(X, name)                                     \
     X(RUN_##name, step_##name(in, f, s))                   \

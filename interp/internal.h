@@ -10,6 +10,7 @@
 #include "interp/interp.h"
 #include "interp/observe.h"
 #include "interp/tier.h"
+#include "ir/decide.h"
 #include "te/te.h"
 
 #include <string.h>
@@ -20,6 +21,9 @@ typedef struct OpSite OpSite;
 typedef struct Tally Tally;
 
 #define NO_SLOT UINT32_MAX
+
+/* What the loop over steps does for each of them costs no call. */
+#define INLINE static inline __attribute__((always_inline))
 
 typedef enum OperandBase { BASE_SLOTS, BASE_CAPTURED, BASE_CONSTANTS, BASES } OperandBase;
 
@@ -77,8 +81,11 @@ typedef enum StepRun {
 #include "interp/scalar.def"
 #undef FORMS
     RUN_IF, /* words[a] decides */
-    RUN_MATCH, /* by the tag */
+    RUN_MATCH, /* by the tags */
+    RUN_MATCH_FIELDS, /* a tuple and the match behind it: the tuple is not made */
     RUN_OBJECT, /* an object whose form is the same each time */
+    RUN_CLOSURE, /* likewise */
+    RUN_GET, /* a field of which it is known how it is kept */
     RUN_RETURN, /* the scalar words[a] */
     RUN_AGAIN, /* a call of itself as the last thing, whose arguments can be moved one after the other */
 } StepRun;
@@ -134,19 +141,50 @@ typedef struct TypedCall {
     Tally *tally;
 } TypedCall;
 
-/* A field of the object that a clause takes apart. */
+/* A field of an object that a clause takes apart. */
 typedef struct MatchField {
     uint64_t head; /* 0: the object's form knows */
     uint32_t slot; /* NO_SLOT: nobody wants it */
     uint32_t field;
+    uint32_t part; /* it is taken apart itself, as the part of this number; 0: it is not */
 } MatchField;
 
-/* What a `match` by the tag does with objects of one constructor. */
-typedef struct MatchCase {
-    const Step *first; /* NULL: what match_run does */
-    uint32_t n;
+/* An object that a clause takes apart: its fields in four groups, each of which ends where the next one begins. */
+typedef struct MatchPart {
     MatchField *fields;
+    uint32_t parts; /* taken apart themselves */
+    uint32_t scalars; /* bound, and known to be scalars */
+    uint32_t bound;
+    uint32_t n; /* the last: somebody must let go of them, when that is whoever takes it apart */
+} MatchPart;
+
+/* The fields that lead from the value that is matched, or from the first field of the tuple in its place, to what is looked at. Longer
+ * ways are left to trying one clause after the other. */
+#define PATH_MOST 6
+
+/* What a `match` by the tags does with one constructor, or with all that were not named: it reads another tag, or the clause is found. */
+typedef struct MatchCase {
+    const struct MatchCase *cases; /* of the tag that is read; NULL: the clause is found */
+    uint32_t
+        from; /* of a tuple that is not made: the word of the frame where the field stands on which the way begins */
+    uint8_t depth;
+    uint8_t path[PATH_MOST];
+    bool by_tag; /* its cases stand by their tags, not one behind the other */
+    bool more; /* others come behind this one, which takes one tag only */
+    uint8_t tag;
+    bool any; /* the clause takes any value, and nothing apart */
+    const Step *first; /* of the clause; NULL: none takes the value */
+    MatchPart whole; /* the value itself */
+    MatchPart *others; /* each behind the one that holds it: the part number 1 is the first */
+    uint32_t n_others;
+    uint32_t slot; /* for the value as it is, where `any`; or NO_SLOT */
 } MatchCase;
+
+/* A part on its way to the slots. */
+typedef struct Held {
+    Object *object;
+    bool ours; /* a count of it is to be given up */
+} Held;
 
 /* An argument of a tail call on its way to the slot of the parameter. */
 typedef struct Move {
@@ -182,6 +220,7 @@ struct Step {
             uint32_t n_blocks;
             CodeBlock *blocks;
             PatternCode *patterns; /* one for a block */
+            const MatchDecision *decision; /* NULL: clauses are tried one by one */
         };
         struct { /* CALL_GLOBAL, GLOBAL */
             const Name *name;
@@ -293,8 +332,9 @@ struct Interp {
     Programs programs;
     Arena scratch; /* of one operator call */
     Value *args; /* room for the arguments of any call */
-    Object **objects; /* room for the tests of any pattern */
-    uint32_t args_cap, objects_cap;
+    Held *held; /* room for the tests of any pattern */
+    uint32_t args_cap, held_cap;
+    const ObjectForm *plain_function; /* of closures that captured nothing; NULL: not known yet */
     Value result; /* of the evaluation, when it has ended */
     bool stopped; /* the frame where the evaluation began is gone */
     const Step *failed; /* of an evaluation that ended by a failure in its last frame */
@@ -345,7 +385,7 @@ static inline void eval_ask_soon(Interp *in)
     in->calls = 1;
 }
 
-static inline __attribute__((always_inline)) bool eval_must_stop(Interp *in)
+INLINE bool eval_must_stop(Interp *in)
 {
     if (--in->calls > 0)
         return false;
@@ -354,13 +394,17 @@ static inline __attribute__((always_inline)) bool eval_must_stop(Interp *in)
     return limit_hit(&in->cx->limits);
 }
 
-/* A frame on top of the stack for the caller to fill: the parameters, what it belongs to, where it returns to. Its other slots that may hold
- * something counted are empty. NULL when a limit was hit. */
-static inline __attribute__((always_inline)) Frame *eval_frame_push(Interp *in, const Code *code)
+INLINE void frame_begin(Stack *st, Frame *f, const Code *code)
+{
+    st->next = (char *)f + code->frame_bytes;
+    f->code = code;
+    for (uint32_t i = code->n_params; i < code->n_counted; i++)
+        f->slots[i].kind = VALUE_NONE;
+}
+
+INLINE Frame *frame_new(Interp *in, const Code *code)
 {
     Stack *st = &in->stack;
-    if (eval_must_stop(in))
-        return NULL;
     if (st->depth >= st->depth_most) {
         limit_reach(&in->cx->limits, LIMIT_DEPTH);
         return NULL;
@@ -368,12 +412,16 @@ static inline __attribute__((always_inline)) Frame *eval_frame_push(Interp *in, 
     if ((size_t)(st->end - st->next) < code->frame_bytes && !stack_grow(in, code->frame_bytes))
         return NULL;
     Frame *f = (Frame *)(void *)st->next;
-    st->next += code->frame_bytes;
     st->depth++;
-    f->code = code;
-    for (uint32_t i = code->n_params; i < code->n_counted; i++)
-        value_put(&f->slots[i], VALUE_NONE, 0);
+    frame_begin(st, f, code);
     return f;
+}
+
+/* A frame on top of the stack for the caller to fill: the parameters, what it belongs to, where it returns to. Its other slots that may hold
+ * something counted are empty. NULL when a limit was hit. */
+INLINE Frame *eval_frame_push(Interp *in, const Code *code)
+{
+    return eval_must_stop(in) ? NULL : frame_new(in, code);
 }
 
 static inline void eval_frame_pop(Interp *in, Frame *f)
@@ -383,6 +431,26 @@ static inline void eval_frame_pop(Interp *in, Frame *f)
     st->next = (char *)f;
     if (st->next == st->first)
         stack_shrink(in);
+}
+
+/* A frame that returns to where the newest one would have, which is empty and goes. NULL when a limit was hit. */
+INLINE Frame *eval_frame_replace(Interp *in, Frame *f, const Code *code)
+{
+    Stack *st = &in->stack;
+    bool stop = eval_must_stop(in);
+    if (!stop && (size_t)(st->end - (char *)f) >= code->frame_bytes) {
+        frame_begin(st, f, code);
+        return f;
+    }
+    Frame *caller = f->caller;
+    const Step *call = f->call;
+    eval_frame_pop(in, f);
+    f = stop ? NULL : frame_new(in, code);
+    if (f) {
+        f->caller = caller;
+        f->call = call;
+    }
+    return f;
 }
 
 /* Where the values stand that the frame's closure captured, lent: behind the slots and the one for an observer. */
@@ -412,8 +480,16 @@ const Step *observe_frame(Interp *in, Frame *f);
 const Code *global_code(Interp *in, Step *s);
 /* A closure over the code with room for n captured values; VALUE_NONE when memory is refused. */
 Value closure_new(Interp *in, const Code *code, uint32_t n);
+extern const FunctionKind evaluated_functions;
 /* The code of a function value; NULL when it is none of this engine's. */
-const Code *closure_code(Value v);
+static inline const Code *closure_code(Value v)
+{
+    const ObjectInfo *info =
+        v.kind == VALUE_FUNCTION
+            ? (const ObjectInfo *)(uintptr_t)v.object->fields[FUNCTION_INFO].bits
+            : NULL;
+    return info && info->function == &evaluated_functions ? (const Code *)(const void *)info : NULL;
+}
 /* Puts a function of this engine in the place of one of another; when it cannot, the value stays. */
 void adopt_function(Interp *in, Value *fn);
 /* Calls a function value of another engine on arguments, which stay; VALUE_NONE after a diagnostic. */
@@ -492,12 +568,14 @@ uint16_t scalar_find(TeOp op, DType dtype);
 /* The tests and variables of a pattern; `slot_of` gives a variable its slot. */
 void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
                      uint32_t (*slot_of)(void *data, Var *v), void *data);
+/* How tags tell which clause takes a value; NULL: there are too many. */
+const MatchDecision *pattern_decide(Unit *u, const Match *e, const PatternCode *patterns);
 /* The block of the first clause that fits, its variables bound; NULL after a diagnostic. */
 const Step *match_run(Interp *in, const Step *s);
 
 /* ---- operands ----------------------------------------------------------------------------------- */
 
-static inline __attribute__((always_inline)) Value *frame_operand(Frame *f, Operand o)
+INLINE Value *frame_operand(Frame *f, Operand o)
 {
     return (o.base == BASE_CONSTANTS ? (Value *)(uintptr_t)f->code->constants : f->slots) + o.at;
 }
@@ -508,15 +586,18 @@ static inline Value *operand_at(const Interp *in, Operand o)
 }
 
 /* The operand's value as the caller's own. */
-static inline __attribute__((always_inline)) Value operand_take(Frame *f, Operand o)
+INLINE Value operand_take(Frame *f, Operand o)
 {
     Value *at = frame_operand(f, o), v;
     value_put(&v, value_head(at), at->bits);
     if (o.known >= KNOWN_SCALAR)
         return v;
-    if (!o.last)
-        return value_retain(v);
-    at->kind = VALUE_NONE;
+    if (o.last)
+        at->kind = VALUE_NONE;
+    else if (o.known == KNOWN_NOTHING)
+        value_retain(v);
+    else
+        object_retain(v.object);
     return v;
 }
 
@@ -525,9 +606,13 @@ static inline void operand_done(Frame *f, Operand o)
 {
     if (!o.last || o.known >= KNOWN_SCALAR)
         return;
-    Value *at = frame_operand(f, o), v = *at;
+    Value *at = &f->slots[o.at];
+    uint32_t kind = at->kind;
     at->kind = VALUE_NONE;
-    value_release(v);
+    if (kind == VALUE_TENSOR)
+        tensor_release(at->tensor);
+    else if (kind > VALUE_TENSOR)
+        object_release(at->object);
 }
 
 /* How the type says that its values are kept. */

@@ -38,15 +38,29 @@ void pattern_compile(Unit *u, const Pattern *p, PatternCode *out,
     arena_deinit(&scratch);
 }
 
-/* The objects that were tested go to `objects`. */
-static inline bool fits(const PatternCode *pattern, Object *scrutinee, Object **objects)
+/* The most tests and clauses of a match by the tags: finding out takes the square of that. */
+#define DECIDED_MOST 256
+
+const MatchDecision *pattern_decide(Unit *u, const Match *e, const PatternCode *patterns)
+{
+    size_t tests = 0;
+    for (uint32_t i = 0; i < e->clauses.n; i++)
+        tests += patterns[i].tests.n;
+    if (e->clauses.n > DECIDED_MOST || tests > DECIDED_MOST)
+        return NULL;
+    MatchDecision *d = arena_new(&u->arena, MatchDecision);
+    return match_decide(&u->arena, e, d) ? d : NULL;
+}
+
+/* The objects that were tested go to `held`. */
+static inline bool fits(const PatternCode *pattern, Object *scrutinee, Held *held)
 {
     const PatternTest *t = pattern->tests.at;
     for (size_t i = 0; i < pattern->tests.n; i++, t++) {
-        Object *o = i == 0 ? scrutinee : objects[t->parent]->fields[t->field].object;
+        Object *o = i == 0 ? scrutinee : held[t->parent].object->fields[t->field].object;
         if (t->con && object_form(o)->info != t->con->info)
             return false;
-        objects[i] = o;
+        held[i].object = o;
     }
     return true;
 }
@@ -68,7 +82,7 @@ static inline void bind(Interp *in, const PatternCode *pattern, bool dies)
     for (size_t i = 0; i < pattern->binds.n; i++, b++) {
         if (b->slot == NO_SLOT)
             continue;
-        Object *o = in->objects[b->parent];
+        Object *o = in->held[b->parent].object;
         form = o == last ? form : object_form(o);
         last = o;
         Value field = field_of(o, form, b->field);
@@ -99,7 +113,7 @@ const Step *match_run(Interp *in, const Step *s)
         if (pattern->is_var) {
             if (pattern->binds.n && pattern->binds.at[0].slot != NO_SLOT)
                 in->frame->slots[pattern->binds.at[0].slot] = value_retain(v);
-        } else if (fits(pattern, v.object, in->objects)) {
+        } else if (fits(pattern, v.object, in->held)) {
             bind(in, pattern, s->args[0].last && v.object->refs == 1);
         } else {
             continue;

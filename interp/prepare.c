@@ -101,13 +101,6 @@ static void closure_print(Buf *out, const Object *o)
     buf_char(out, '>');
 }
 
-const Code *closure_code(Value v)
-{
-    if (v.kind != VALUE_FUNCTION || object_info(v.object)->destroy != closure_destroy)
-        return NULL;
-    return (const Code *)(const void *)object_info(v.object);
-}
-
 Value closure_new(Interp *in, const Code *code, uint32_t n)
 {
     Object *o = object_new(&in->cx->limits, &code->info, FUNCTION_CAPTURED + n);
@@ -137,7 +130,7 @@ static Value closure_call(Object *o, uint32_t n, const Value *args)
     return interp_call(in, in->env, value_object(o), n, args, (Span){0});
 }
 
-static const FunctionKind evaluated_functions = {
+const FunctionKind evaluated_functions = {
     .call = closure_call, .type = closure_type, .uses = closure_uses};
 
 static Code *code_new(Prepare *p, const Expr *e)
@@ -163,13 +156,6 @@ static const Var *text_var(const Var *v)
     return v->name->text[0] ? v : NULL;
 }
 
-static Place *place_new(Prepare *p, Fn *fn, const Var *v, Operand at)
-{
-    Place *place = arena_new(&p->scratch, Place);
-    *place = (Place){fn, v ? text_var(v) : NULL, at};
-    return place;
-}
-
 uint8_t known_of(const Type *t)
 {
     t = t ? type_find(t) : NULL;
@@ -190,6 +176,14 @@ uint8_t known_of(const Type *t)
     case TYPE_POISON: break;
     }
     return KNOWN_NOTHING;
+}
+
+static Place *place_new(Prepare *p, Fn *fn, const Var *v, Operand at)
+{
+    Place *place = arena_new(&p->scratch, Place);
+    *place = (Place){fn, text_var(v), at};
+    place->at.known = known_of(v->base.type);
+    return place;
 }
 
 uint64_t known_head(uint8_t known)
@@ -238,11 +232,11 @@ static bool reach(const Fn *fn, const Place *place, Operand *out)
         return true;
     }
     if (fn->self == place) {
-        *out = (Operand){.at = fn->code->self_slot, .base = BASE_SLOTS};
+        *out = (Operand){.at = fn->code->self_slot, .base = BASE_SLOTS, .known = place->at.known};
         return true;
     }
     size_t at = (size_t)(uintptr_t)ptrmap_find(&fn->captured, place);
-    *out = (Operand){.at = (uint32_t)at - 1, .base = BASE_CAPTURED};
+    *out = (Operand){.at = (uint32_t)at - 1, .base = BASE_CAPTURED, .known = place->at.known};
     return at > 0;
 }
 
@@ -251,7 +245,8 @@ static Operand capture(Prepare *p, Fn *fn, const Place *place, Operand source)
     vec_push(&fn->sources, &p->scratch, source);
     vec_push(&fn->code->captured, &p->unit->arena, place->var);
     ptrmap_put(&fn->captured, place, (void *)(uintptr_t)fn->sources.n);
-    return (Operand){.at = (uint32_t)fn->sources.n - 1, .base = BASE_CAPTURED};
+    return (Operand){
+        .at = (uint32_t)fn->sources.n - 1, .base = BASE_CAPTURED, .known = place->at.known};
 }
 
 /* Each function between the place and its use captures the value from the one around it. */
@@ -564,6 +559,7 @@ static Step *match_step(Prepare *p, const Match *e, bool tail)
         block->slot = p->now.slot;
         p->now.slot = slot;
     }
+    s->decision = p->failed ? NULL : pattern_decide(p->unit, e, s->patterns);
     return s;
 }
 
@@ -745,12 +741,12 @@ static bool reserve(Interp *in, const Unit *u)
         in->args = args;
         in->args_cap = u->most_args;
     }
-    if (u->most_tests > in->objects_cap) {
-        Object **objects = memory_resize(in->objects, u->most_tests * sizeof *objects);
-        if (!objects)
+    if (u->most_tests > in->held_cap) {
+        Held *held = memory_resize(in->held, u->most_tests * sizeof *held);
+        if (!held)
             return !limit_reach(&in->cx->limits, LIMIT_MEMORY);
-        in->objects = objects;
-        in->objects_cap = u->most_tests;
+        in->held = held;
+        in->held_cap = u->most_tests;
     }
     return true;
 }

@@ -207,12 +207,18 @@ void heap_break_cycles(Limits *limits);
 /* The count of what nobody lets go of. */
 #define IMMORTAL UINT32_MAX
 
+static inline void object_retain(Object *o)
+{
+    if (o->refs != IMMORTAL)
+        o->refs++;
+}
+
 static inline Value value_retain(Value v)
 {
     if (v.kind == VALUE_TENSOR)
         tensor_retain(v.tensor);
-    else if (v.kind > VALUE_TENSOR && v.object->refs != IMMORTAL)
-        v.object->refs++;
+    else if (v.kind > VALUE_TENSOR)
+        object_retain(v.object);
     return v;
 }
 
