@@ -108,12 +108,20 @@ static bool are_known(const Step *s)
     return s->dest != NO_SLOT;
 }
 
+/* Whether the step behind it returns what it makes. */
+static bool is_returned(const Step *s)
+{
+    const Step *r = s->next;
+    return r && r->kind == STEP_RETURN && r->args[0].base == BASE_SLOTS &&
+           r->args[0].at == s->dest && r->args[0].last;
+}
+
 static void choose_object(Step *s)
 {
     if (!are_known(s) || s->n == 0)
         return;
     s->head = known_head(s->kind == STEP_CON ? KNOWN_CON : KNOWN_TUPLE);
-    s->run = RUN_OBJECT;
+    s->run = is_returned(s) ? RUN_RETURN_OBJECT : RUN_OBJECT;
 }
 
 static void choose_closure(Step *s)
@@ -121,7 +129,7 @@ static void choose_closure(Step *s)
     if (!are_known(s))
         return;
     s->head = known_head(KNOWN_FUNCTION);
-    s->run = RUN_CLOSURE;
+    s->run = is_returned(s) ? RUN_RETURN_CLOSURE : RUN_CLOSURE;
 }
 
 /* ---- matches ------------------------------------------------------------------------------------- */
@@ -332,10 +340,26 @@ static void choose_match(Choosing *c, Step *s)
     s->run = RUN_MATCH;
 }
 
+/* The most fields of a tuple that is not made. */
+#define FIELDS_MOST 16
+
+/* No slot is among the operands twice: what one of them gives up another would lend. */
+static bool are_different(const Step *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (s->args[i].base == BASE_SLOTS && s->args[k].base == BASE_SLOTS &&
+                s->args[i].at == s->args[k].at)
+                return false;
+    return true;
+}
+
 /* Whether the tuple is only made to be matched, by the step behind it. */
 static bool is_for_match(const Step *s)
 {
     const Step *m = s->next;
+    if (s->n > FIELDS_MOST || !are_different(s))
+        return false;
     if (!m || m->kind != STEP_MATCH || s->dest == NO_SLOT || m->args[0].base != BASE_SLOTS ||
         m->args[0].at != s->dest || !m->args[0].last)
         return false;

@@ -277,9 +277,14 @@ INLINE Object *take_known(Interp *in, Frame *f, Step *s, const ObjectInfo *info,
     return made;
 }
 
+INLINE Object *take_known_object(Interp *in, Frame *f, Step *s)
+{
+    return take_known(in, f, s, s->kind == STEP_CON ? s->con->info : &tuple_info, 0);
+}
+
 INLINE const Step *step_known_object(Interp *in, Frame *f, Step *s)
 {
-    Object *o = take_known(in, f, s, s->kind == STEP_CON ? s->con->info : &tuple_info, 0);
+    Object *o = take_known_object(in, f, s);
     if (!o)
         return NULL;
     value_put(&f->slots[s->dest], s->head, (uint64_t)(uintptr_t)o);
@@ -381,33 +386,31 @@ INLINE const Step *step_drop(Frame *f, const Step *s)
 /* ---- a tuple that is made to be matched --------------------------------------------------------------- */
 
 /* All operands are read before a variable is bound, because its slot may be one of theirs. */
-static const Step *take_fields(Interp *in, Frame *f, const Step *s, const MatchCase *c)
+INLINE const Step *take_fields(Interp *in, Frame *f, const Step *s, const MatchCase *c)
 {
-    Value *fields = in->args;
-    for (uint32_t i = 0; i < s->n; i++) {
-        Value *at = frame_operand(f, s->args[i]);
-        value_put(&fields[i], value_head(at), at->bits);
-        if (s->args[i].last)
-            at->kind = VALUE_NONE;
-    }
     if (c->any) {
-        for (uint32_t i = 0; i < s->n; i++)
-            if (s->args[i].last)
-                value_release(fields[i]);
+        step_drop(f, s);
         return c->first;
     }
     const MatchPart *p = &c->whole;
-    for (uint32_t i = 0; i < p->n; i++) {
-        const MatchField *at = &p->fields[i];
-        Value v = fields[at->field];
-        bool ours = s->args[at->field].last;
-        if (i < p->parts)
-            in->held[at->part] = (Held){v.object, ours};
-        else if (i < p->bound)
-            bind_field(f, at, ours ? v : value_retain(v));
-        else if (ours)
-            value_release(v);
+    const MatchField *at = p->fields, *bound = at + p->parts;
+    for (; at < bound; at++) {
+        const Operand o = s->args[at->field];
+        Value *part = frame_operand(f, o);
+        in->held[at->part] = (Held){part->object, o.last};
+        if (o.last)
+            part->kind = VALUE_NONE;
     }
+    Value *values = in->args;
+    for (const MatchField *end = p->fields + p->bound; at < end; at++, values++) {
+        Value v = operand_take(f, s->args[at->field]);
+        value_put(values, value_head(&v), v.bits);
+    }
+    for (const MatchField *end = p->fields + p->n; at < end; at++)
+        operand_done(f, s->args[at->field]);
+    values = in->args;
+    for (const MatchField *end = p->fields + p->bound; bound < end; bound++, values++)
+        value_put(&f->slots[bound->slot], value_head(values), values->bits);
     take_others(f, in->held, c);
     return c->first;
 }
@@ -463,10 +466,31 @@ INLINE const Step *call(Interp *in, Frame *from, const Step *s, const Code *code
     return start(in, f);
 }
 
-static void release_closure(Object *closure)
+/* A closure that nobody else holds: what it captured goes, and then it itself. */
+static void end_closure(Object *o, const Code *code)
 {
-    if (closure)
-        object_release(closure);
+    if (code->unit->refs == 1) {
+        object_end(o);
+        return;
+    }
+    code->unit->refs--;
+    const ObjectForm *form = object_form(o);
+    for (uint32_t i = FUNCTION_CAPTURED; i < form->n; i++) {
+        Value v;
+        value_put(&v, form->heads[i], o->fields[i].bits);
+        value_release(v);
+    }
+    object_give(o, form);
+}
+
+INLINE void release_closure(Object *closure, const Code *code)
+{
+    if (!closure)
+        return;
+    if (closure->refs == 1)
+        end_closure(closure, code);
+    else
+        closure->refs--;
 }
 
 /* The frame, which is empty by now, calls its own code, without a closure, and begins anew. */
@@ -494,6 +518,7 @@ INLINE const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally 
 {
     Frame *f = in->frame, *caller = f->caller;
     const Step *waiting = f->call;
+    const Code *ends = f->code;
     Object *held = f->closure;
     Value *args = in->args;
     take_args(f, s, args);
@@ -502,8 +527,8 @@ INLINE const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally 
     if (!f) {
         for (uint32_t i = 0; i < s->n; i++)
             value_release(args[i]);
-        release_closure(callee);
-        release_closure(held);
+        release_closure(callee, code);
+        release_closure(held, ends);
         in->frame = caller;
         in->stopped = waiting == NULL;
         in->failed = s;
@@ -513,14 +538,14 @@ INLINE const Step *tail_call(Interp *in, const Step *s, const Code *code, Tally 
         value_put(&f->slots[i], value_head(&args[i]), args[i].bits);
     f->closure = callee;
     f->tally = tally;
-    release_closure(held);
+    release_closure(held, ends);
     return start(in, f);
 }
 
 INLINE const Step *return_value(Interp *in, Frame *f, Value v)
 {
     const Step *waiting = f->call;
-    release_closure(f->closure);
+    release_closure(f->closure, f->code);
     in->frame = f->caller;
     eval_frame_pop(in, f);
     if (waiting)
@@ -528,6 +553,25 @@ INLINE const Step *return_value(Interp *in, Frame *f, Value v)
     in->result = v;
     in->stopped = true;
     return NULL;
+}
+
+/* An object that is made and returned. */
+INLINE const Step *step_return_object(Interp *in, Frame *f, Step *s)
+{
+    Value v;
+    value_put(&v, s->head, (uint64_t)(uintptr_t)take_known_object(in, f, s));
+    return v.object ? return_value(in, f, v) : NULL;
+}
+
+INLINE const Step *step_return_closure(Interp *in, Frame *f, Step *s)
+{
+    Value v;
+    value_put(&v, s->head,
+              (uint64_t)(uintptr_t)take_known(in, f, s, &s->code->info, FUNCTION_CAPTURED));
+    if (!v.object)
+        return NULL;
+    set_function(v.object, s->code);
+    return return_value(in, f, v);
 }
 
 INLINE const Step *step_return(Interp *in, Frame *f, const Step *s)
@@ -600,7 +644,9 @@ static inline const Step *step_tail_call(Interp *in, const Step *s)
 
 static inline Tally *callee_tally(Interp *in, const Step *s, const Code *code)
 {
-    return s->typed ? tally_at(in, s, code) : code->tally;
+    if (!s->typed)
+        return code->tally;
+    return in->tier_on ? tally_at(in, s, code) : NULL;
 }
 
 INLINE const Step *step_call_global(Interp *in, Frame *f, Step *s)
@@ -650,14 +696,16 @@ INLINE const Step *step_tail_global(Interp *in, Frame *f, Step *s)
     GOES(STEP_REF_WRITE, step_ref_write(in, s))           \
     GOES(STEP_DROP, step_drop(f, s))
 /* The same where more is known. */
-#define RUNS(GOES, MAY)                                \
-    GOES(RUN_IF, step_if_slot(f, s))                   \
-    MAY(RUN_MATCH, step_match(in, f, s))               \
-    MAY(RUN_MATCH_FIELDS, step_match_fields(in, f, s)) \
-    MAY(RUN_OBJECT, step_known_object(in, f, s))       \
-    MAY(RUN_CLOSURE, step_known_closure(in, f, s))     \
-    GOES(RUN_GET, step_known_field(f, s))              \
-    MAY(RUN_AGAIN, step_tail_global(in, f, s))         \
+#define RUNS(GOES, MAY)                                    \
+    GOES(RUN_IF, step_if_slot(f, s))                       \
+    MAY(RUN_MATCH, step_match(in, f, s))                   \
+    MAY(RUN_MATCH_FIELDS, step_match_fields(in, f, s))     \
+    MAY(RUN_OBJECT, step_known_object(in, f, s))           \
+    MAY(RUN_CLOSURE, step_known_closure(in, f, s))         \
+    MAY(RUN_RETURN_OBJECT, step_return_object(in, f, s))   \
+    MAY(RUN_RETURN_CLOSURE, step_return_closure(in, f, s)) \
+    GOES(RUN_GET, step_known_field(f, s))                  \
+    MAY(RUN_AGAIN, step_tail_global(in, f, s))             \
     MAY(RUN_RETURN, step_return_scalar(in, f, s))
 #define FORMS(X, name)                                     \
     X(RUN_##name, step_##name(in, f, s))                   \
@@ -772,7 +820,7 @@ static void unwind(Interp *in)
         Frame *f = in->frame;
         for (uint32_t i = 0; i < f->code->n_counted; i++)
             value_release(f->slots[i]);
-        release_closure(f->closure);
+        release_closure(f->closure, f->code);
         in->stopped = !f->call;
         in->frame = f->caller;
         eval_frame_pop(in, f);

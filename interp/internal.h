@@ -85,6 +85,8 @@ typedef enum StepRun {
     RUN_MATCH_FIELDS, /* a tuple and the match behind it: the tuple is not made */
     RUN_OBJECT, /* an object whose form is the same each time */
     RUN_CLOSURE, /* likewise */
+    RUN_RETURN_OBJECT, /* the same, and the step behind them returns it */
+    RUN_RETURN_CLOSURE,
     RUN_GET, /* a field of which it is known how it is kept */
     RUN_RETURN, /* the scalar words[a] */
     RUN_AGAIN, /* a call of itself as the last thing, whose arguments can be moved one after the other */
@@ -505,7 +507,7 @@ void tally_end(const Code *code);
 void tally_drop(const Unit *u);
 /* Likewise for those of all units, which may live on with closures. */
 void tally_drop_all(Interp *in);
-/* Where a call of a polymorphic definition counts; NULL: nowhere. */
+/* Where a call of a polymorphic definition counts while the tier is on; NULL: nowhere. */
 Tally *tally_at(Interp *in, const Step *s, const Code *code);
 /* A count was reached: code may be wanted. */
 void tally_wants(Interp *in, Tally *t);

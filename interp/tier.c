@@ -127,7 +127,7 @@ Tally *tally_at(Interp *in, const Step *s, const Code *code)
 {
     TypedCall *call = s->typed;
     const Tally *of = in->frame->tally;
-    if (!in->tier_on || !call || call->n != code->n_vars)
+    if (call->n != code->n_vars)
         return NULL;
     if (call->epoch == in->epoch && call->of == of)
         return call->tally;
