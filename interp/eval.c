@@ -499,9 +499,9 @@ INLINE const Step *begin_again(Interp *in, Frame *f, const Step *s)
     if (eval_must_stop(in))
         return NULL;
     if (s->run == RUN_AGAIN) {
-        for (uint32_t i = 0; i < s->a; i++) {
-            Value v = operand_take(f, s->moves[i].from);
-            value_put(&f->slots[s->moves[i].to], value_head(&v), v.bits);
+        for (const Move *m = s->moves, *end = m + s->a; m < end; m++) {
+            Value v = operand_take(f, m->from);
+            value_put(&f->slots[m->to], value_head(&v), v.bits);
         }
         return f->code->body.first;
     }
