@@ -3,7 +3,6 @@
 
 typedef struct Emitting {
     Fn *f;
-    const Match *e;
     const Type *const *types; /* of the values that are matched */
     const Ssa *values;
     const LLVMBasicBlockRef *clauses;
@@ -61,7 +60,7 @@ void fn_decide(Fn *f, const Match *e, const Type *const *types, const Ssa *value
                const LLVMBasicBlockRef *clauses)
 {
     Gen *g = f->g;
-    Emitting d = {.f = f, .e = e, .types = types, .values = values, .clauses = clauses};
+    Emitting d = {.f = f, .types = types, .values = values, .clauses = clauses};
     MatchDecision decision = {0};
     if (!match_decide(g->arena, e, &decision))
         gen_refuse(g, "a pattern that is nested too deeply");
@@ -69,6 +68,8 @@ void fn_decide(Fn *f, const Match *e, const Type *const *types, const Ssa *value
         return;
     size_t n = decision.choices.n;
     d.blocks = arena_new_array(g->arena, LLVMBasicBlockRef, n + 1);
+    if (!d.blocks)
+        return;
     for (size_t i = 0; i < n; i++)
         d.blocks[i] = gen_block(g, f->fn, "decide");
     LLVMBuildBr(g->b, block_of(&d, decision.first));
