@@ -625,7 +625,7 @@ static void test_joined_heads(void)
         TeBuilder b;
         te_begin(&b, &cx, &arena);
         const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
-        const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 128, 128, 64, 0);
+        const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 16, 128, 64, 0);
         const char *why;
         Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
         bool columns = has_buffer(n, "columns");
