@@ -89,8 +89,10 @@ static WalkNext find_odd(void *data, const Expr *e)
     if (e->kind == EXPR_OP)
         return WALK_ON;
     ir_children(e, count_op, &ops);
-    if (ops > (expr_call_of_op(e) != NULL) || is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON || e->kind == EXPR_MATCH ||
-        (f && (f->type_params.n || function_is_primitive(f))) || !can_be_lazy(e->type, true))
+    bool is_value = ops > (expr_call_of_op(e) != NULL);
+    if (is_value || is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON ||
+        e->kind == EXPR_MATCH || (f && (f->type_params.n || function_is_primitive(f))) ||
+        !can_be_lazy(e->type, true))
         *odd = true;
     return *odd ? WALK_STOP : WALK_ON;
 }

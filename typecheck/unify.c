@@ -302,6 +302,9 @@ static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Wi
         a = drop_params(ck, a, b->n_params);
     if (b->n_params > a->n_params)
         b = drop_params(ck, b, a->n_params);
+    /* What is found for a hole stands where the hole does, and only the parameters of its function are known there. */
+    if (b->open && !a->open)
+        return unify_parts(ck, rename_params(ck, b, a), b, widen);
     return unify_parts(ck, a, rename_params(ck, a, b), widen);
 }
 

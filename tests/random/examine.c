@@ -85,11 +85,13 @@ static Module *read_back(Examiner *x, const Buf *text)
     return parse_text(&x->cx, source, &env);
 }
 
-/* A pass may drop the one annotation that said what the `A` of a `Nil` is; the text has no other place for it. */
-static bool lost_annotation(const Examiner *x)
+/* A pass may drop the one annotation that said what the `A` of a `Nil` is; the text has no other place for it. What is found for it then may
+ * be the parameter of another function, when the text of what had types is read. */
+static bool lost_annotation(const Examiner *x, bool typed)
 {
     for (const Diag *d = x->cx.diags->first; d; d = d->next)
-        if (d->severity >= SEVERITY_ERROR && d->code != E0208_UNSOLVED)
+        if (d->severity >= SEVERITY_ERROR && d->code != E0208_UNSOLVED &&
+            !(typed && d->code == E0215_SCOPE))
             return false;
     return true;
 }
@@ -199,7 +201,7 @@ static const char *check_text(Examiner *x, const Module *m, bool typed)
     Module *again = read_back(x, &first);
     bool inferred = again && typecheck_module(&x->cx, again, NULL);
     /* What fails when it runs may fail earlier where a pass made known what an annotation left open. */
-    bool lost = again && !inferred && x->passed && (lost_annotation(x) || x->fails);
+    bool lost = again && !inferred && x->passed && (lost_annotation(x, true) || x->fails);
     if (lost)
         diags_clear(x->cx.diags);
     if (!again)
@@ -471,7 +473,7 @@ static bool may_refuse(Examiner *x, const Module *m, const Run *wanted)
     if (wanted && value_is_none(wanted->value))
         return true; /* what fails when it runs may fail earlier */
     /* Nor can a pass infer again what it left unsaid, or what only a value that is never computed says. */
-    bool lost = x->cx.limits.hit == LIMIT_NONE && (lost_annotation(x) || holds_any(x, m));
+    bool lost = x->cx.limits.hit == LIMIT_NONE && (lost_annotation(x, false) || holds_any(x, m));
     x->lost += lost;
     return lost || has_stray_marks(x, m);
 }
