@@ -94,6 +94,7 @@ ARGUED = {
     "0d92691055": "the process ends behind it, from which all can still be reached",
     "01877b0406": NO_ROOM,
     "020978ce7a": NO_ROOM,
+    "0499ca7ed4": NO_ROOM,
     "004f871345": "the type says that the row is empty, so that nothing of it is read",
     "00faf6b725": "what is asked has more axes, or was refused before",
     "07c6326bd6": "no copy with a border is made: it costs only speed",
