@@ -135,7 +135,7 @@ static const char *const import_words[] = {
     [IMPORT_NULLARY] = "nullary", [IMPORT_CLOSURE] = "closure",   [IMPORT_TENSOR] = "constant",
     [IMPORT_PACKED] = "packed",   [IMPORT_SITE] = "site",         [IMPORT_SOURCE] = "source",
     [IMPORT_RUN] = "run",         [IMPORT_TYPE] = "type",         [IMPORT_INFO] = "info",
-    [IMPORT_LATE] = "late",       [IMPORT_VARIANTS] = "variants",
+    [IMPORT_LATE] = "late",       [IMPORT_VARIANTS] = "variants", [IMPORT_CLOSED] = "closed",
 };
 
 /* Numbers of sources are no addresses of anything else; what a constructor is and the value it makes are two things. */
@@ -156,6 +156,7 @@ const void *import_address(Jit *jit, ImportKind kind, const void *at)
     case IMPORT_NULLARY: return ((const Constructor *)at)->info->nullary;
     case IMPORT_CLOSURE: return closure_info(jit, at);
     case IMPORT_PACKED: return ((const Tensor *)at)->data;
+    case IMPORT_CLOSED: return ((const Closed *)at)->value.object;
     case IMPORT_HERE:
     case IMPORT_SITE:
     case IMPORT_TENSOR:

@@ -398,11 +398,16 @@ void fn_return(Fn *f, Ssa v)
     f->ended = true;
 }
 
-static Ssa constant_value(Fn *f, const Constant *c, const Var *var)
+static Ssa constant_value(Fn *f, const Constant *c, const Var *var, const Type *type)
 {
     Gen *g = f->g;
     Lanes one = {.g = g, .n = 1};
-    Val *val = fn_bind(f, var, c->base.type, NULL);
+    Val *val = fn_bind(f, var, type, NULL);
+    if (value_is_object(c->value)) { /* the unit counts it */
+        val->at = gen_outside(g, IMPORT_CLOSED, ptrmap_find(&g->unit->closed, c->value.object));
+        val->lent = val->stays = true;
+        return NULL;
+    }
     if (c->value.kind == VALUE_SCALAR) {
         val->at = lanes_const(&one, c->value);
         val->number = &c->value;
@@ -504,7 +509,7 @@ static Ssa let_value(Fn *f, Let *let, const Type *type, bool tail)
 {
     Expr *e = let->value;
     switch ((ExprKind)e->kind) {
-    case EXPR_CONSTANT: return constant_value(f, expr_as_constant(e), let->var);
+    case EXPR_CONSTANT: return constant_value(f, expr_as_constant(e), let->var, type);
     case EXPR_VAR: return alias(f, let->var, e);
     case EXPR_GLOBAL:
     case EXPR_OP:

@@ -142,8 +142,7 @@ static bool ends_with_call(const Expr *e, const Name *self)
     return ends;
 }
 
-/* Its code is only called by name: made late, or for shapes that come, it is called as anything is. */
-static bool is_called_by_name(Gen *g, const Instance *in)
+bool instance_is_called_by_name(Gen *g, const Instance *in)
 {
     bool alone = in->terms.lends_self || in->terms.spread;
     bool named = (in->global ? !in->has_self : alone) && !in->late && !in->open;
@@ -157,7 +156,7 @@ bool instance_is_plain(Gen *g, Instance *in)
     if (in->judged)
         return in->plain;
     in->judged = true;
-    if (!is_called_by_name(g, in))
+    if (!instance_is_called_by_name(g, in))
         return false;
     /* A call of itself may be one of another copy: at other types, or on other terms. */
     bool one = in->n_vars == 0 && instance_lendable(g, in) == 0 && instance_called(g, in) == 0;
@@ -283,18 +282,27 @@ void instance_enter(Gen *g, Instance *in)
     if (!in->symbol || in->epoch != g->unit->epoch) {
         in->symbol = orc_name(g->jit, g->arena, in->name);
         in->epoch = g->unit->epoch;
+        in->first = g->number;
+        in->fast = instance_is_plain(g, in);
         vec_push(&g->todo, g->arena, in);
     }
     in->number = g->number;
     in->type = instance_function_type(g, in);
     in->value = LLVMAddFunction(g->m, in->symbol, in->type);
     LLVMSetVisibility(in->value, LLVMHiddenVisibility);
-    bool plain = instance_is_plain(g, in);
-    gen_function_convention(g, in->value, plain ? FASTCC : TAILCC);
-    if (plain && branches_out(in->fn->body))
+    gen_function_convention(g, in->value, in->fast ? FASTCC : TAILCC);
+    if (in->plain && branches_out(in->fn->body))
         gen_save_nothing(g, in->value);
     if (in->around)
         gen_attribute(g, in->value, "alwaysinline");
+}
+
+void instance_make_fast(Instance *in)
+{
+    in->fast = true;
+    LLVMSetFunctionCallConv(in->value, FASTCC);
+    for (LLVMUseRef use = LLVMGetFirstUse(in->value); use; use = LLVMGetNextUse(use))
+        gen_set_convention(LLVMGetUser(use));
 }
 
 static bool has_form(Gen *g, const Instance *in, const Type *t)

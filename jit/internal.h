@@ -85,6 +85,7 @@ typedef enum ImportKind {
     IMPORT_NULLARY, /* the value of one without fields */
     IMPORT_CLOSURE, /* the ObjectInfo of closures of this name */
     IMPORT_TENSOR, /* a constant */
+    IMPORT_CLOSED, /* the object of a Closed */
     IMPORT_PACKED, /* the elements of a tensor that was laid out for a kernel */
     IMPORT_SITE, /* an OpSite */
     IMPORT_SOURCE, /* its address is the number of a source */
@@ -105,7 +106,7 @@ typedef struct FormUse {
 typedef struct Import {
     ImportKind kind;
     const void *
-        at; /* a FormUse, a Constructor, a Name, a Tensor; HERE: the address itself; SOURCE: the number */
+        at; /* a FormUse, a Constructor, a Name, a Tensor, a Closed; HERE: the address itself; SOURCE: the number */
     const void *address;
     bool used; /* linked code refers to it */
 } Import;
@@ -169,6 +170,7 @@ struct Unit {
     PtrMap
         signatures; /* Name of a definition -> which of its tuples come field by field (signature.h) */
     PtrMap values; /* Function of one -> that which takes them as they are and calls it */
+    PtrMap closed; /* Object -> the Closed that it is */
     unsigned rounds; /* that signatures have */
     bool results; /* some give fields of their results */
     uint32_t epoch; /* code made before it changed is not used by what is made now */
@@ -668,6 +670,8 @@ struct Instance {
     Instance *own; /* of a copy: the one for any call, which its calls of itself mean too */
     bool plain; /* calls nothing in tail position but its own start: its convention is FASTCC */
     bool judged; /* whether it is */
+    bool fast; /* the same of its code: convention.c finds more of them */
+    uint32_t first; /* the module that knew it first */
     Instance **behind; /* by clause: the copy that it stands in; NULL: none */
     Instance *front; /* of such a copy: the function; NULL: it is none */
     uint32_t clause; /* of such a copy */
@@ -704,6 +708,10 @@ Function *definition_form(Gen *g, const Def *def);
 Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type);
 /* Whether its convention is FASTCC. */
 bool instance_is_plain(Gen *g, Instance *in);
+/* Whether its code is only called by name: made late, or for shapes that come, it is called as anything is. */
+bool instance_is_called_by_name(Gen *g, const Instance *in);
+/* Its convention is FASTCC from here on, where it stands and is called in the module. */
+void instance_make_fast(Instance *in);
 /* Whether clauses of the match that is its body are functions of their own: those that come back from calls. What calls it finds the clause
  * then, and in the others no register is saved. */
 bool instance_has_front(const Instance *in);
@@ -841,6 +849,29 @@ void gen_give_back(Fn *f, LLVMTypeRef type, Ssa callee, Ssa *args, unsigned n, c
 /* Between register and memory. */
 Ssa gen_to_stored(Gen *g, DType t, Ssa v);
 Ssa gen_from_stored(Gen *g, DType t, Ssa v);
+
+/* convention.c: the functions that the module has so far; no more come. */
+void conventions_choose(Gen *g);
+
+/* ---- closed.c ------------------------------------------------------------------------------------------------------- */
+
+/* A scalar, or a tuple or constructor of such, that is made once. */
+typedef struct Closed {
+    const Constructor *con; /* NULL: a scalar or a tuple */
+    uint32_t n;
+    const struct Closed *const *fields;
+    uint32_t size; /* of how many it consists, itself one of them */
+    Value value; /* counted by the arena */
+} Closed;
+
+/* NULL of what is no scalar, and of a constructor with fields. */
+const Closed *closed_scalar(Arena *a, Value v);
+const Closed *closed_nullary(Arena *a, const Constructor *con);
+/* NULL when it is too large or memory is refused. */
+const Closed *closed_object(Ctx *cx, Arena *a, const Constructor *con, uint32_t n,
+                            const Closed *const *fields);
+/* The function, in A normal form, with constants in place of constructors of what is known; NULL when a limit is hit. */
+Function *closed_once(Gen *g, Function *fn);
 
 /* ---- making one function --------------------------------------------------------------------------------------------- */
 

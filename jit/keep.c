@@ -227,7 +227,7 @@ void keep_put_source(Writing *w, uint32_t source)
     w->here = true;
 }
 
-static void put_constructor(Writing *w, const Constructor *con)
+void keep_put_constructor(Writing *w, const Constructor *con)
 {
     keep_put_def(w, con->type);
     keep_put(w, con->index);
@@ -247,7 +247,7 @@ static void put_form(Writing *w, const FormUse *use)
 {
     keep_put(w, use->kind);
     if (use->kind == VALUE_CON)
-        put_constructor(w, use->con);
+        keep_put_constructor(w, use->con);
     keep_put(w, use->form->n);
     for (uint32_t i = 0; i < use->form->n; i++)
         keep_put(w, use->form->heads[i]);
@@ -263,9 +263,10 @@ static void put_import(Writing *w, const Import *im)
     case IMPORT_HERE: w->here = true; return;
     case IMPORT_FORM: put_form(w, im->at); return;
     case IMPORT_UNIT: return;
-    case IMPORT_NULLARY: put_constructor(w, im->at); return;
+    case IMPORT_NULLARY: keep_put_constructor(w, im->at); return;
     case IMPORT_CLOSURE: keep_put_text(w, ((const Name *)im->at)->text); return;
     case IMPORT_TENSOR: keep_put_tensor(w, im->at); return;
+    case IMPORT_CLOSED: keep_put_closed(w, im->at); return;
     case IMPORT_PACKED: {
         const Tensor *t = im->at;
         put_piece(w, t->data, (size_t)t->size * dtype_size(t->dtype));
@@ -545,7 +546,7 @@ static const Tensor *take_packed(Taking *t)
     return out;
 }
 
-static const Constructor *take_constructor(Taking *t, bool nullary)
+const Constructor *keep_take_constructor(Taking *t, bool nullary)
 {
     const TypeDef *def = keep_take_def(t);
     uint64_t index = keep_take(t);
@@ -571,7 +572,7 @@ static const FormUse *take_form(Taking *t)
 {
     uint64_t kind = keep_take(t);
     t->wrong |= kind < VALUE_TUPLE || kind > VALUE_FUNCTION;
-    const Constructor *con = kind == VALUE_CON ? take_constructor(t, false) : NULL;
+    const Constructor *con = kind == VALUE_CON ? keep_take_constructor(t, false) : NULL;
     uint64_t n = keep_take_count(t);
     t->wrong |= n > UINT32_MAX / sizeof(Field) || (con && n != con->n);
     uint64_t *heads = arena_new_array(&t->u->arena, uint64_t, t->wrong ? 1 : n + 1);
@@ -612,9 +613,10 @@ static const void *take_imported(Taking *t, ImportKind kind)
     case IMPORT_FORM: return take_form(t);
     case IMPORT_UNIT:
     case IMPORT_NOTHING: return NULL;
-    case IMPORT_NULLARY: return take_constructor(t, true);
+    case IMPORT_NULLARY: return keep_take_constructor(t, true);
     case IMPORT_CLOSURE: return ctx_name(cx, keep_take_text(t));
     case IMPORT_TENSOR: return keep_take_tensor(t);
+    case IMPORT_CLOSED: return keep_take_closed(t);
     case IMPORT_PACKED: return take_packed(t);
     case IMPORT_SOURCE:
         number = keep_take(t);

@@ -32,6 +32,7 @@ void keep_put_device_text(Writing *w, const char *text, size_t n);
 /* A data type of the program, or the one that passes gather things in. */
 void keep_put_def(Writing *w, const TypeDef *def);
 void keep_put_type(Writing *w, const Type *t);
+void keep_put_constructor(Writing *w, const Constructor *con);
 
 /* The digest holds off damage, not somebody who makes files; so whatever the words say is looked at. */
 typedef struct Taking {
@@ -56,12 +57,18 @@ Span keep_take_span(Taking *t);
 const Tensor *keep_take_tensor(Taking *t);
 const TypeDef *keep_take_def(Taking *t);
 const Type *keep_take_type(Taking *t);
+const Constructor *keep_take_constructor(Taking *t, bool nullary);
 struct DeviceCode *keep_take_device_text(Taking *t, const char **text, size_t *n);
 
 /* ---- keep_site.c: calls of operators --------------------------------------------------------------------------------- */
 
 void keep_put_site(Writing *w, const OpSite *site);
 const OpSite *keep_take_site(Taking *t);
+
+/* ---- keep_closed.c: values that were made with the code -------------------------------------------------------------- */
+
+void keep_put_closed(Writing *w, const Closed *c);
+const Closed *keep_take_closed(Taking *t);
 
 /* ---- keep_late.c: what more code may be made for ------------------------------------------------------------------------ */
 

@@ -8,7 +8,7 @@
 
 struct PartOf {
     bool counted; /* it is, or may be, something else than a part */
-    uint64_t params; /* that it may be a part of, as bits; of none: a value without fields */
+    uint64_t params; /* that it may be a part of, as bits; of none: one that lives with the code */
 };
 
 typedef struct Search {
@@ -110,7 +110,8 @@ static PartOf source_of_value(Search *s, const Expr *e, bool last)
         return source_of_call(s, call);
     if (last && branch)
         return joined(source_of_block(s, branch->then), source_of_block(s, branch->otherwise));
-    PartOf all = {.counted = !(last && match) && e->kind != EXPR_CON};
+    bool made = e->kind == EXPR_CON || e->kind == EXPR_CONSTANT; /* and lives with the code */
+    PartOf all = {.counted = !(last && match) && !made};
     for (uint32_t i = 0; last && match && i < match->clauses.n; i++) {
         note_clause(s, match, i);
         all = joined(all, source_of_block(s, match->clauses.at[i].body));

@@ -343,6 +343,12 @@ static bool fits(Gen *g, const Function *fn, uint64_t opened)
     return true;
 }
 
+static Function *last_form(Gen *g, Function *fn)
+{
+    fn = closed_once(g, fn);
+    return fn ? outline_large(g->cx, g->code, fn) : NULL;
+}
+
 static Function *made_form(Gen *g, const Function *fn, const Signature *own)
 {
     Function *now = plain_form(g, fn);
@@ -354,7 +360,7 @@ static Function *made_form(Gen *g, const Function *fn, const Signature *own)
         now = opened_form(g, now, own, round);
     }
     now = form_with_results(g, now);
-    return now ? outline_large(g->cx, g->code, now) : NULL;
+    return now ? last_form(g, now) : NULL;
 }
 
 Function *signature_form(Gen *g, const Function *fn, const Name *name)
@@ -435,7 +441,7 @@ static bool find_all(Search *s)
     for (size_t i = 0; i < s->candidates.n; i++) {
         const Candidate *c = s->candidates.at[i];
         Function *form = form_with_results(g, c->form);
-        form = form && !live_is_group(form) ? outline_large(g->cx, g->code, form) : form;
+        form = form && !live_is_group(form) ? last_form(g, form) : form;
         if (!form)
             return false;
         ptrmap_put(&g->unit->anf, c->def->fn, form);

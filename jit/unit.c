@@ -44,6 +44,7 @@ void gen_open(Gen *g, const char *name)
 
 void gen_turn(Gen *g)
 {
+    conventions_choose(g);
     PtrMap *const in_module[] = {&g->abi, &g->outside, &g->bridges, &g->invokes};
     for (size_t i = 0; i < DROP_LEVELS; i++)
         ptrmap_clear(&g->drops[i]);
@@ -280,6 +281,7 @@ static void unit_free(Unit *u)
     ptrmap_deinit(&u->anf);
     ptrmap_deinit(&u->signatures);
     ptrmap_deinit(&u->values);
+    ptrmap_deinit(&u->closed);
     ptrmap_deinit(&u->by_function);
     ptrmap_deinit(&u->handling);
     ctx_root_remove(&u->root);

@@ -25,12 +25,15 @@ VALUES = """#[version = "0.0.5"]
 type Shape {
   Square(int32),
   Pair(Shape, Shape),
+  Sides((int32, float32)),
   Nothing,
 }
+def @known(%n: int32) -> Shape { if (%n > 100) { Nothing } else { Pair(Sides((7, 0.5)), Pair(Nothing, Square(8))) } }
 def @area(%s: Shape) -> int32 {
   match (%s) {
     Square(%n) => multiply(%n, %n),
     Pair(%a, %b) => add(@area(%a), @area(%b)),
+    Sides(_) => 1,
     Nothing => 0,
   }
 }
@@ -39,7 +42,7 @@ def @main(%n: int32) {
   let %double = fn (%k: int32) -> int32 { add(%k, ref_read(%cell)) };
   let %s = Pair(Square(%double(%n)), Pair(Nothing, Square(%n)));
   let %old = ref_write(%cell, @area(%s));
-  (%s, ref_read(%cell), (), divide(100, %n))
+  (%s, ref_read(%cell), (), divide(100, %n), @known(%n))
 }
 """
 
@@ -171,6 +174,7 @@ class Cache(unittest.TestCase):
         cold = [self.run_values(path, n) for n in (3, 0)]
         self.assertEqual(cold[0][0], 0, cold[0][2])
         self.assertIn("Pair(Square(6), Pair(Nothing, Square(3)))", cold[0][1])
+        self.assertIn("Pair(Sides((7, 0.5)), Pair(Nothing, Square(8)))", cold[0][1])
         self.assertIn("divided by zero", cold[1][2])
         self.assertEqual(len(self.files()), 1)
         self.assertEqual([self.run_values(path, n) for n in (3, 0)], cold)
