@@ -116,7 +116,7 @@ static const struct {
     {":why %m + 1f", "why dtype In through and"},
     {":summary " NET, "KiB adds at the most of in memory trained tensor"},
     {":bench seconds=1 runs=2 @fact(3)", "runs run by at level minimum lower quarter upper median "
-                                         "maximum first ns"},
+                                         "maximum first ns us ms"},
     {"%m", ""},
     {"Rose(Some(1), Cons(Rose(Some(2), Nil()), Nil()))", ""},
 };
