@@ -6,8 +6,10 @@ queue, an interpreter of terms, a code by weights, a table of what is known, mat
 degree, continuations, numerals as functions; the union of sorted lists, a machine with a stack, a queue of two lists,
 permutations; balanced trees and tries, combinators of parsers, types by unification, a knight's tours, statements with an environment,
 shortest ways, a sort by any order, folds over Options and tuples, planets, references, runs, a game of life, symbols that are derived,
-large numbers, expressions by derivatives, a state that is handed on by closures, primes as a stream, a deque. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar.
-With `--bytecode` the evaluator is timed beside OCaml's bytecode."""
+large numbers, expressions by derivatives, a state that is handed on by closures, primes as a stream, a deque; formulas, streams that are merged,
+a memory in a balanced tree, a reader by precedence, a machine with variables, texts of nested data, shapes, a state in a monad, a binomial heap,
+queens on all boards. Prints both times and the ratio: above 1, ours is faster. The exit status is 1 when one is below the bar. With `--bytecode`
+the evaluator is timed beside OCaml's bytecode."""
 import argparse
 import json
 import pathlib
@@ -24,6 +26,8 @@ SIZES = {
     "strangers": {"avl": 5000, "trie": 3000, "parsers": 2000, "types": 120, "knight": 9, "pairing": 5000, "interp": 10000, "dijkstra": 300,
                   "sorts": 5000, "folds": 14, "bodies": 3000, "refs": 100000, "texts": 10000, "life": 20, "takes": 24, "symbols": 9,
                   "bignum": 800, "regex": 5000, "quicks": 3000, "monad": 13, "primes": 300, "deque": 20000},
+    "others": {"logic": 8, "lazies": 10000, "memos": 1500, "pratt": 4000, "vm": 3000, "jsons": 13, "shapes": 9, "states": 20, "binomial": 3000,
+               "boards": 8},
 }
 NATIVE = ["ocamlopt", "-O3", "-I", "+unix", "unix.cmxa"]
 BYTECODE = ["ocamlc", "-I", "+unix", "unix.cma"]
