@@ -88,7 +88,7 @@ static bool open_library(Orc *o, Buf *why)
     }
     bool is_left = o->there && !relay_llvm_cushion();
     if (!o->there || is_left)
-        buf_str(why, is_left ? "LLVM was left when memory had run out" : buf_text(&o->why));
+        buf_str(why, is_left ? "LLVM was left in the middle of its work" : buf_text(&o->why));
     return o->there && !is_left;
 }
 
@@ -277,9 +277,14 @@ static void work(void *data)
         run_emitter(w);
 }
 
+/* Whether LLVM changed, and made code of, a module before. What it makes ready once for all, when it first needs it, nobody can use who
+ * comes after a death in the middle of that: he would wait for its end. */
+static atomic_bool is_ready[2];
+
 /* Any thread may ask. */
 static void work_run(Work *w)
 {
+    atomic_bool *ready = &is_ready[!w->passes];
     int with = guard_death(work, w);
     if (with == GIVEN_UP) {
         buf_printf(w->why, "it gave up: %s", last_words ? last_words : "no memory is left");
@@ -289,6 +294,10 @@ static void work_run(Work *w)
         buf_printf(w->why, "it died of %s", guard_signal_words(with));
     }
     w->died = with != 0;
+    if (w->done)
+        atomic_store(ready, true);
+    if (w->died && !atomic_load(ready))
+        relay_llvm_leave();
 }
 
 /* The same, with a machine that is free where none is given. */

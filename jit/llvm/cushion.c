@@ -28,9 +28,14 @@ static _Atomic(void *) cushion;
 /* LLVM was left in the middle of something: it may hold its locks, and what it had begun is not whole. */
 static atomic_bool left;
 
-_Noreturn static void leave(void)
+void relay_llvm_leave(void)
 {
     atomic_store(&left, true);
+}
+
+_Noreturn static void leave(void)
+{
+    relay_llvm_leave();
     memory_gone();
 }
 

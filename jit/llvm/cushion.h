@@ -6,5 +6,7 @@
 
 /* Before anything is asked of LLVM: it can be refused memory from here on. False when memory is refused now. */
 bool relay_llvm_cushion(void);
+/* LLVM was left in the middle of something that others need: there is no cushion any more. */
+void relay_llvm_leave(void);
 
 #endif

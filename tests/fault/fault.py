@@ -136,6 +136,14 @@ class Scenario:
         return self.words if self.words[0].startswith("./") else [relay, *self.words]
 
 
+# Code is made at the calls, once for all that LLVM makes ready when it first makes some.
+OPEN = """def @f(%x: Tensor[(?, 2), float32]) { nn.softmax(%x) }
+@f(ones(shape=[2, 2], dtype="float32"))
+@f(ones(shape=[2, 2], dtype="float32"))
+:engine interp
+1 + 1
+"""
+
 SCENARIOS = [
     Scenario("fmt", ["fmt", "a.rly"], {"a.rly": LOOSE}),
     Scenario("fmt-in-place", ["fmt", "-i", "a.rly"], {"a.rly": LOOSE}),
@@ -166,6 +174,7 @@ SCENARIOS = [
     Scenario("session", ["--exec", "interp", "s.txt"], {"s.txt": SESSION}),
     Scenario("cells", ["--exec", "interp"], {}, cells=CELLS),
     Scenario("cells-jit", ["--exec", "jit"], {}, cells=CELLS),
+    Scenario("cells-open", ["--exec", "jit"], {}, cells=OPEN, kinds=["death"]),
     Scenario("language-server", ["lsp"], {}, cells=questions(), parts=replies),
 ]
 # What a way refuses from its point on: how many calls, 0 for all.
