@@ -80,6 +80,8 @@ static void set_options(void)
         LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, "");
 }
 
+static const char left_words[] = "LLVM was left in the middle of its work";
+
 static bool open_library(Orc *o, Buf *why)
 {
     if (!o->tried) {
@@ -88,7 +90,7 @@ static bool open_library(Orc *o, Buf *why)
     }
     bool is_left = o->there && !relay_llvm_cushion();
     if (!o->there || is_left)
-        buf_str(why, is_left ? "LLVM was left in the middle of its work" : buf_text(&o->why));
+        buf_str(why, is_left ? left_words : buf_text(&o->why));
     return o->there && !is_left;
 }
 
@@ -277,14 +279,47 @@ static void work(void *data)
         run_emitter(w);
 }
 
-/* Whether LLVM changed, and made code of, a module before. What it makes ready once for all, when it first needs it, nobody can use who
- * comes after a death in the middle of that: he would wait for its end. */
+/* Whether LLVM changed, and made code of, a module before. What it makes ready once for all, when it first needs it, nobody can use after a
+ * death in the middle of that: he would wait for its end. So until then one thread works alone. */
 static atomic_bool is_ready[2];
+static atomic_flag is_first = ATOMIC_FLAG_INIT;
+static _Thread_local bool am_first;
+
+/* Where the thread worked alone and has no memory any more, it does not come back to where it was. */
+static void leave_if_first(void)
+{
+    if (am_first)
+        relay_llvm_leave();
+}
+
+/* False: LLVM is left. */
+static bool wait_for_first(const atomic_bool *ready)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    leave_if_first();
+    while (relay_llvm_there() && !atomic_load(ready) &&
+           !(am_first = !atomic_flag_test_and_set(&is_first)))
+        nanosleep(&pause, NULL);
+    return relay_llvm_there();
+}
+
+static void end_first(void)
+{
+    if (am_first)
+        atomic_flag_clear(&is_first);
+    am_first = false;
+}
 
 /* Any thread may ask. */
 static void work_run(Work *w)
 {
     atomic_bool *ready = &is_ready[!w->passes];
+    if (!wait_for_first(ready)) {
+        w->died = true; /* what it holds stays */
+        end_first();
+        buf_str(w->why, left_words);
+        return;
+    }
     int with = guard_death(work, w);
     if (with == GIVEN_UP) {
         buf_printf(w->why, "it gave up: %s", last_words ? last_words : "no memory is left");
@@ -298,6 +333,7 @@ static void work_run(Work *w)
         atomic_store(ready, true);
     if (w->died && !atomic_load(ready))
         relay_llvm_leave();
+    end_first();
 }
 
 /* The same, with a machine that is free where none is given. */
@@ -458,8 +494,10 @@ static Job *take_job(OrcWork *w, bool waits)
 
 static void run_job(OrcWork *w, Job *job)
 {
-    if (!atomic_load(&w->gone) && !memory_guard(do_job, job))
+    if (!atomic_load(&w->gone) && !memory_guard(do_job, job)) {
+        leave_if_first();
         atomic_store(&w->gone, true);
+    }
     pthread_mutex_lock(&w->lock);
     if (--w->left == 0)
         pthread_cond_broadcast(&w->done);

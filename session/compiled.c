@@ -236,8 +236,9 @@ bool compiled_write(RelaySession *s, Module *m, size_t n, const Def *const *defs
     memset(codes, 0, (n + 1) * sizeof *codes);
     Buf interface = {0};
     if (!session_jit(s)) {
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
-                   buf_text(&s->jit_why));
+        if (session_status(s) == RELAY_OK)
+            diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
+                       buf_text(&s->jit_why));
     } else if (make_codes(s, m, n, defs, &all, codes) &&
                print_interface(s, n, defs, &all, &interface)) {
         Head head = {0};
@@ -331,8 +332,9 @@ static bool suits_this(Reading *r)
     Str wanted_build = take_text(r), wanted = take_text(r);
     bool ok = session_jit(s);
     if (!ok) {
-        diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "compiled code cannot be run: %s",
-                   buf_text(&s->jit_why));
+        if (session_status(s) == RELAY_OK)
+            diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "compiled code cannot be run: %s",
+                       buf_text(&s->jit_why));
     } else if (!s->jit_table->build(&build) ||
                !str_eq((Str){buf_text(&build), build.n}, wanted_build)) {
         ok = false;

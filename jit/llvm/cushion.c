@@ -33,6 +33,11 @@ void relay_llvm_leave(void)
     atomic_store(&left, true);
 }
 
+bool relay_llvm_there(void)
+{
+    return !atomic_load(&left);
+}
+
 _Noreturn static void leave(void)
 {
     relay_llvm_leave();

@@ -8,5 +8,6 @@
 bool relay_llvm_cushion(void);
 /* LLVM was left in the middle of something that others need: there is no cushion any more. */
 void relay_llvm_leave(void);
+bool relay_llvm_there(void);
 
 #endif
