@@ -248,12 +248,9 @@ static const ObjectForm *find_form(Interp *in, const Step *s, const ObjectInfo *
     return form;
 }
 
-/* A new object with the operands behind the first fields, which are still to be set; NULL when memory is refused. */
-static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, uint32_t front)
+/* A new object of the step's form with the operands behind the first fields, which are still to be set; NULL when memory is refused. */
+INLINE Object *take_made(Interp *in, Frame *f, const Step *s, uint32_t front)
 {
-    Frame *f = in->frame;
-    if (!has_form(f, s, front))
-        s->made = find_form(in, s, info, front);
     Object *made = object_take(&in->cx->limits, s->made);
     if (!made)
         return NULL;
@@ -263,18 +260,19 @@ static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, u
     return made;
 }
 
+static inline Object *take_object(Interp *in, Step *s, const ObjectInfo *info, uint32_t front)
+{
+    if (!has_form(in->frame, s, front))
+        s->made = find_form(in, s, info, front);
+    return take_made(in, in->frame, s, front);
+}
+
 /* The same whose form is the same each time. */
 INLINE Object *take_known(Interp *in, Frame *f, Step *s, const ObjectInfo *info, uint32_t front)
 {
     if (!s->made)
         s->made = find_form(in, s, info, front);
-    Object *made = object_take(&in->cx->limits, s->made);
-    if (!made)
-        return NULL;
-    Field *to = made->fields + front;
-    for (const Operand *o = s->args, *end = o + s->n; o < end; o++, to++)
-        to->bits = operand_take(f, *o).bits;
-    return made;
+    return take_made(in, f, s, front);
 }
 
 INLINE Object *take_known_object(Interp *in, Frame *f, Step *s)
