@@ -361,7 +361,12 @@ static void tile_of_both(Sched *s, NestNode *columns)
 
 static void tile_of_rows(Sched *s, NestNode *rows)
 {
+    const NestNode *outer = rows;
     sink(s, &rows);
+    if (rows == outer) {
+        tile_of_folds(s, rows);
+        return;
+    }
     NestNode *columns = rows->parent;
     in_tiles(s, columns, block_of(columns->extent, 4), tile_of_both);
 }
