@@ -430,9 +430,12 @@ static void turns_in(const Plan *p, int64_t shares, Rows *r)
 /* What a byte costs that goes through a larger cache between the stages, beside one of the taps, which are read one after the other. */
 #define STAGE_COST 5
 
+/* Tiles of each thread for which the taps come as fast as they are multiplied. */
+#define TILES_EACH 20
+
 /* A few rows at a time, and those that are left over at once; or all, where an image is small, or the taps are so many that to read them
- * again for each part costs more than the cache gains. Parts are as many for each thread, whose caches they stay in; in what is done at
- * once threads share the work of each stage. */
+ * again for each part costs more than the cache gains. Parts are as many for each thread, whose caches they stay in, also of an image that
+ * one cache would hold; in what is done at once threads share the work of each stage. */
 static void share_rows(Plan *p)
 {
     int64_t points = p->points * p->points * 4, threads = p->s->m->threads;
@@ -441,6 +444,9 @@ static void share_rows(Plan *p)
     int64_t rows = ROWS_CACHES * p->s->m->second_cache / row;
     rows = rows > 1 ? rows : 1;
     int64_t parts = (p->down + rows - 1) / rows;
+    bool many = p->down * p->across >= TILES_EACH * threads && p->c->n % threads != 0;
+    if (many && p->down % threads == 0 && parts < threads)
+        parts = threads;
     p->rows = p->down;
     p->turns = 0;
     if (parts == 1 || (parts - 1) * taps > STAGE_COST * p->down * row)
