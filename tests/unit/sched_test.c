@@ -511,7 +511,7 @@ static void test_rows_of_matrices(int turns)
         ArenaMark mark = arena_mark(&arena);
         TeBuilder b;
         te_begin(&b, &cx, &arena);
-        int64_t rows = 256 + 2 * below(100), k = 65 + below(20);
+        int64_t rows = 256 + 2 * below(100), k = 121 + below(8);
         Machine m = machine_of_matrices();
         m.threads = 2;
         check_program(product_of(&b, rows, 33 + below(15), k, (int)below(3)), &m, (double)k);
@@ -830,7 +830,7 @@ int main(void)
     test_products(75, true);
     test_bytes(60);
     test_matrices(4);
-    test_rows_of_matrices(6);
+    test_rows_of_matrices(4);
     test_heads(60);
     test_crowded_heads();
     test_crowded_rows();
