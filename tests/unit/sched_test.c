@@ -411,9 +411,8 @@ static void test_products(int turns, bool integers)
 /* out[b, h, i, j] = sum over k of x[b, i, h, k] * w[b, j, h, k], or of w that lies the other way round: batches in batches, which no one step
  * goes through. Then what differs by rows and columns, or by a batch alone, is added. */
 static TeProgram *heads_of(TeBuilder *b, int64_t batches, int64_t heads, int64_t rows, int64_t n,
-                           int64_t k, int tail)
+                           int64_t k, bool turned, int tail)
 {
-    bool turned = below(2);
     int64_t xs[4] = {batches, rows, heads, k};
     int64_t ws[4] = {xs[0], turned ? k : n, xs[2], turned ? n : k};
     int64_t ys[4] = {xs[0], xs[2], rows, n};
@@ -442,8 +441,9 @@ static void test_heads(int turns)
         te_begin(&b, &cx, &arena);
         int64_t k = 8 + below(20), heads = 1 + below(3), rows = 8 + below(20);
         Machine m = machine_of();
-        check_program(heads_of(&b, 1 + below(3), heads, rows, 16 + below(40), k, (int)below(3)), &m,
-                      (double)k);
+        check_program(
+            heads_of(&b, 1 + below(3), heads, rows, 16 + below(40), k, below(2), (int)below(3)), &m,
+            (double)k);
         arena_reset(&arena, mark);
     }
 }
@@ -467,7 +467,7 @@ static void test_crowded_heads(void)
         te_begin(&b, &cx, &arena);
         Machine m = {.vector_bytes = 32, .registers = 16, .threads = 1, .reorders = true};
         m.second_cache = large ? 1 << 20 : 1 << 14;
-        const TeProgram *p = heads_of(&b, 1, 4, 16, 64, 128, 0);
+        const TeProgram *p = heads_of(&b, 1, 4, 16, 64, 128, true, 0);
         const Tensor *known[4] = {0};
         const char *why;
         CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") != large);
@@ -625,7 +625,7 @@ static void test_joined_heads(void)
         TeBuilder b;
         te_begin(&b, &cx, &arena);
         const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
-        const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 16, 128, 64, 0);
+        const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 16, 128, 64, turn / 2 % 2, 0);
         const char *why;
         Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
         bool columns = has_buffer(n, "columns");
