@@ -852,6 +852,9 @@ Ssa gen_from_stored(Gen *g, DType t, Ssa v);
 
 /* convention.c: the functions that the module has so far; no more come. */
 void conventions_choose(Gen *g);
+/* align.c: before anything else is in the module, and when it is as it becomes code. */
+void align_open(Gen *g);
+void align_settle(LLVMModuleRef m);
 
 /* ---- closed.c ------------------------------------------------------------------------------------------------------- */
 

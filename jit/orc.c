@@ -258,6 +258,7 @@ static void run_emitter(Work *w)
     char *text = NULL;
     if (is_malformed(w))
         return;
+    align_settle(w->m);
     LLVMContextSetDiagnosticHandler(LLVMGetModuleContext(w->m), on_diagnostic, w);
     if (LLVMTargetMachineEmitToMemoryBuffer(w->machine, w->m, w->kind, &text, &w->out)) {
         buf_str(w->why, text ? text : "");

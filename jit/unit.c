@@ -40,6 +40,7 @@ void gen_open(Gen *g, const char *name)
     g->f64 = LLVMDoubleTypeInContext(g->c);
     g->ptr = LLVMPointerTypeInContext(g->c, 0);
     g->nothing = LLVMVoidTypeInContext(g->c);
+    align_open(g);
 }
 
 void gen_turn(Gen *g)
