@@ -875,6 +875,8 @@ const Closed *closed_object(Ctx *cx, Arena *a, const Constructor *con, uint32_t 
                             const Closed *const *fields);
 /* The function, in A normal form, with constants in place of constructors of what is known; NULL when a limit is hit. */
 Function *closed_once(Gen *g, Function *fn);
+/* rebuilt.c: the same with what is taken apart and written again as what it was. */
+Function *rebuilt_once(Gen *g, Function *fn);
 
 /* ---- making one function --------------------------------------------------------------------------------------------- */
 

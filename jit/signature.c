@@ -346,6 +346,7 @@ static bool fits(Gen *g, const Function *fn, uint64_t opened)
 static Function *last_form(Gen *g, Function *fn)
 {
     fn = closed_once(g, fn);
+    fn = fn ? rebuilt_once(g, fn) : NULL;
     return fn ? outline_large(g->cx, g->code, fn) : NULL;
 }
 
