@@ -349,8 +349,10 @@ static bool make_all(Gen *g)
     g->once = !g->calls;
     if (!g->failed)
         closure_table(g);
-    if (!g->failed)
+    if (!g->failed) {
         conventions_choose(g);
+        fronts_choose(g);
+    }
     if (!g->failed && g->device_code)
         g->failed = !ptx_keep(g->ptx);
     return !g->failed;

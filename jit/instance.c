@@ -263,6 +263,14 @@ bool instance_stands_behind(const Instance *in, uint32_t clause)
     return calls_on_way(body_match(in)->clauses.at[clause].body, true) > 0;
 }
 
+bool instance_ends_in_front(const Instance *in)
+{
+    uint32_t n = body_match(in)->clauses.n, ends = 0;
+    for (uint32_t i = 0; i < n; i++)
+        ends += !instance_stands_behind(in, i);
+    return 2 * ends >= n;
+}
+
 Instance *instance_behind(Gen *g, Instance *in, uint32_t clause)
 {
     if (!in->behind)

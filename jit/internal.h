@@ -716,6 +716,8 @@ void instance_make_fast(Instance *in);
  * then, and in the others no register is saved. */
 bool instance_has_front(const Instance *in);
 bool instance_stands_behind(const Instance *in, uint32_t clause);
+/* Whether half of the clauses of one that has a front, or more, end there. */
+bool instance_ends_in_front(const Instance *in);
 /* The copy that is the clause. */
 Instance *instance_behind(Gen *g, Instance *in, uint32_t clause);
 /* A copy for putting in place of calls of itself, once. */
@@ -852,6 +854,8 @@ Ssa gen_from_stored(Gen *g, DType t, Ssa v);
 
 /* convention.c: the functions that the module has so far; no more come. */
 void conventions_choose(Gen *g);
+/* fronts.c: likewise. */
+void fronts_choose(Gen *g);
 /* align.c: before anything else is in the module, and when it is as it becomes code. */
 void align_open(Gen *g);
 void align_settle(LLVMModuleRef m);

@@ -46,6 +46,7 @@ void gen_open(Gen *g, const char *name)
 void gen_turn(Gen *g)
 {
     conventions_choose(g);
+    fronts_choose(g);
     PtrMap *const in_module[] = {&g->abi, &g->outside, &g->bridges, &g->invokes};
     for (size_t i = 0; i < DROP_LEVELS; i++)
         ptrmap_clear(&g->drops[i]);

@@ -1,0 +1,31 @@
+/* Fronts in place of their calls, once the functions of a module are there.
+ *
+ * A front (match.c) finds the clause that takes a value, and ends there where that comes back from no call, as half of what a tree consists of
+ * does. Where its clauses are of that kind it stands where it is called: what is a leaf is no call, and processors foresee what comes at
+ * each place by itself. LLVM puts no larger function there than what a call costs. */
+#include "jit/internal.h"
+
+/* Of LLVM's, for all calls of one front together. */
+#define INSTRUCTIONS_MOST 4096
+
+static uint32_t count_calls(Ssa fn)
+{
+    uint32_t n = 0;
+    for (LLVMUseRef use = LLVMGetFirstUse(fn); use; use = LLVMGetNextUse(use))
+        n++;
+    return n;
+}
+
+static bool may_stand_in_calls(Gen *g, const Instance *in)
+{
+    return in->number == g->number && in->behind && LLVMCountBasicBlocks(in->value) > 0 &&
+           instance_ends_in_front(in) &&
+           orc_instructions(in->value) <= INSTRUCTIONS_MOST / (count_calls(in->value) + 1);
+}
+
+void fronts_choose(Gen *g)
+{
+    for (size_t i = 0; i < g->done; i++)
+        if (may_stand_in_calls(g, g->todo.at[i]))
+            gen_attribute(g, g->todo.at[i]->value, "alwaysinline");
+}
