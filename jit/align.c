@@ -26,15 +26,48 @@ void align_open(Gen *g)
                           LLVMValueAsMetadata(gen_int(g->i32, STACK_OWN)));
 }
 
-/* What stands for a few instructions is no call. */
+static LLVMTypeKind element_kind(Ssa v)
+{
+    LLVMTypeRef t = LLVMTypeOf(v);
+    bool vector = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
+    return LLVMGetTypeKind(vector ? LLVMGetElementType(t) : t);
+}
+
+static bool is_short(Ssa v)
+{
+    LLVMTypeKind kind = element_kind(v);
+    return kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind;
+}
+
+/* What processors without the instruction call C for: functions of floats, and what has short ones. */
+static bool may_call_c(Ssa instruction)
+{
+    bool may = LLVMGetInstructionOpcode(instruction) == LLVMFRem || is_short(instruction);
+    for (int i = 0; i < LLVMGetNumOperands(instruction) && !may; i++)
+        may = is_short(LLVMGetOperand(instruction, (unsigned)i));
+    return may;
+}
+
+/* Of what stands for instructions, functions of floats and what fills or moves memory may be calls after all. */
+static bool intrinsic_calls_c(Ssa call, Ssa callee)
+{
+    size_t n;
+    const char *name = LLVMGetValueName2(callee, &n);
+    LLVMTypeKind kind = element_kind(call);
+    return kind == LLVMFloatTypeKind || kind == LLVMDoubleTypeKind ||
+           strncmp(name, "llvm.mem", 8) == 0;
+}
+
 static bool calls_c(Ssa instruction)
 {
     Ssa call = LLVMIsACallInst(instruction);
-    if (!call || LLVMGetInstructionCallConv(call) != LLVMCCallConv)
-        return false;
+    if (!call)
+        return may_call_c(instruction);
     Ssa called = LLVMGetCalledValue(call), callee = LLVMIsAFunction(called);
-    return callee ? LLVMGetIntrinsicID(callee) == 0 && LLVMIsDeclaration(callee)
-                  : !LLVMIsAInlineAsm(called);
+    if (callee && LLVMGetIntrinsicID(callee) != 0)
+        return intrinsic_calls_c(call, callee);
+    return LLVMGetInstructionCallConv(call) == LLVMCCallConv &&
+           (callee ? LLVMIsDeclaration(callee) : !LLVMIsAInlineAsm(called));
 }
 
 static bool any_calls_c(Ssa fn)
