@@ -354,6 +354,8 @@ static Terms terms_of(Fn *f, Instance *in, const Call *call, uint64_t same, bool
     }
     if (!tail || f->in->terms.lends_result)
         terms.lends_result = instance_may_lend_result(g, in, staying);
+    if (tail)
+        terms.spare = instance_takes_spare(g, f->in, in, fn_spare_sizes(f));
     return terms;
 }
 
@@ -429,7 +431,7 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     if (tail)
         plan_flush(f);
     bool itself = in == f->in || in == f->in->around, jumps = tail && f->loop && itself;
-    Ssa *args = arena_new_array(g->arena, Ssa, n + 2), code;
+    Ssa *args = arena_new_array(g->arena, Ssa, n + 3), code;
     if (!tail && itself && f->in->depth < f->live->copies && instance_is_plain(g, in))
         in = instance_inner(g, f->in);
     code = variants ? variant_code(f, in, call) : instance_code(f, in);
@@ -452,6 +454,8 @@ static Ssa call_instance(Fn *f, Instance *in, const Call *call, const Var *var, 
     uint64_t lent = in->terms.lent << (k - n) | (uint64_t)lends_self << 1;
     for (uint32_t i = 0; i < n && i < TERMS_PARAMS_MOST; i++)
         lent |= (uint64_t)instance_takes_spread(in, i) << (i + k - n);
+    if (in->terms.spare)
+        args[k++] = fn_spare(f, in->terms.spare);
     Callee callee = {in->type,          code, lent, in->terms.lends_result, in->gives_fields,
                      in == f->in->front};
     Ssa v = finish_call(f, &callee, args, k, tail);

@@ -2,7 +2,9 @@
  *
  * A cell whose fields were moved out is kept when the block at hand makes an object of its size: that object takes its place. Which way
  * the program goes decides, so a kept cell may be NULL, when the value was shared; and where ways part, those that make no such object
- * give it back at once. Each kept cell ends in one block: by an object or, at its end, by going back. */
+ * give it back at once. Each kept cell ends in one block: by an object or, at its end, by going back; or it goes along with the call that
+ * ends the block, to a function that makes such objects (Terms.spare). */
+#include "ir/walk.h"
 #include "jit/internal.h"
 
 static size_t object_bytes(uint32_t n)
@@ -151,53 +153,114 @@ static void free_kept(Fn *f, const KeptCell *k)
     LLVMPositionBuilderAtEnd(g->b, go);
 }
 
-/* The sizes of the objects that the code may make, as bits. */
-static uint64_t sizes_made(Fn *f, const Expr *body);
-
 static uint64_t size_bit(uint32_t n)
 {
     return n > 0 && n < 64 ? (uint64_t)1 << n : 0;
 }
 
-static uint64_t sizes_of(Fn *f, const Expr *e)
+static void count_captured(void *data, Var *v)
+{
+    (void)v;
+    ++*(uint32_t *)data;
+}
+
+/* The size of the object that the expression makes, as a bit; of what a closure captures some may go without saying. */
+static uint64_t size_of_object(const Expr *e)
 {
     const Call *call = expr_as_call(e);
+    uint32_t n = 0;
+    if (call && call->callee->kind == EXPR_CON)
+        n = call->args.n;
+    else if (e->kind == EXPR_TUPLE)
+        n = expr_as_tuple(e)->fields.n;
+    else if (e->kind == EXPR_FUNCTION)
+        ir_free_vars(e, count_captured, &n);
+    return size_bit(e->kind == EXPR_FUNCTION && n > 0 ? FUNCTION_CAPTURED + n : n);
+}
+
+static WalkNext note_size(void *data, const Expr *e)
+{
+    *(uint64_t *)data |= size_of_object(e);
+    return e->kind == EXPR_FUNCTION ? WALK_SKIP : WALK_ON;
+}
+
+uint64_t cell_sizes(Gen *g, const Function *fn)
+{
+    uint64_t *known = ptrmap_find(&g->unit->makes, fn);
+    if (known)
+        return *known;
+    known = arena_new(g->arena, uint64_t);
+    ptrmap_put(&g->unit->makes, fn, known);
+    ir_walk(fn->body, note_size, NULL, known);
+    return *known;
+}
+
+/* The sizes of the objects that the code may make, as bits; in tail position those too that a call makes by which it ends. */
+static uint64_t sizes_made(Fn *f, const Expr *body, bool tail);
+
+static uint64_t sizes_of(Fn *f, const Expr *e, bool tail)
+{
+    const Call *call = tail ? expr_as_call(e) : NULL;
     const If *branch = expr_as_if(e);
     const Match *match = expr_as_match(e);
-    uint64_t sizes = 0;
-    if (call && call->callee->kind == EXPR_CON)
-        sizes = size_bit(call->args.n);
-    else if (e->kind == EXPR_TUPLE)
-        sizes = size_bit(expr_as_tuple(e)->fields.n);
-    else if (branch)
-        sizes = sizes_made(f, branch->then) | sizes_made(f, branch->otherwise);
+    uint64_t sizes = size_of_object(e);
+    if (call && call->callee->kind == EXPR_GLOBAL)
+        sizes |= definition_takes_spare(f->g, f->in, expr_as_global(call->callee)->name);
+    if (branch)
+        sizes |= sizes_made(f, branch->then, tail) | sizes_made(f, branch->otherwise, tail);
     for (uint32_t i = 0; match && i < match->clauses.n; i++)
-        sizes |= sizes_made(f, match->clauses.at[i].body);
+        sizes |= sizes_made(f, match->clauses.at[i].body, tail);
     return sizes;
 }
 
 /* Blocks nest no deeper than live.c allows. */
-static uint64_t sizes_made(Fn *f, const Expr *body)
+static uint64_t sizes_made(Fn *f, const Expr *body, bool tail)
 {
-    uint64_t *known = ptrmap_find(&f->sizes, body);
+    PtrMap *of = tail ? &f->last_sizes : &f->sizes;
+    uint64_t *known = ptrmap_find(of, body);
     if (known)
         return *known;
     known = arena_new(f->g->arena, uint64_t);
-    for (const Expr *e = body; e->kind == EXPR_LET; e = expr_as_let(e)->body)
-        *known |= sizes_of(f, expr_as_let(e)->value);
-    ptrmap_put(&f->sizes, body, known);
+    for (const Let *let = expr_as_let(body); let; let = expr_as_let(let->body))
+        *known |= sizes_of(f, let->value, tail && let_is_last(let));
+    ptrmap_put(of, body, known);
     return *known;
 }
 
 bool fn_wants_cell(Fn *f, uint32_t n)
 {
-    return (sizes_made(f, f->block->body) & size_bit(n)) != 0;
+    return (sizes_made(f, f->block->body, f->tail) & size_bit(n)) != 0;
 }
 
 void fn_keep_cell(Fn *f, Ssa cell, uint32_t n, bool sure)
 {
     KeptCell k = {.cell = cell, .n = n, .sure = sure, .block = f->block};
     vec_push(&f->kept, f->g->arena, k);
+}
+
+void fn_keep_moved(Fn *f, Ssa object, uint32_t n, LLVMBasicBlockRef alone, LLVMBasicBlockRef shared)
+{
+    Gen *g = f->g;
+    Ssa cell = gen_either(g, LLVMGetInsertBlock(g->b), (Ssa[]){object, LLVMConstNull(g->ptr)},
+                          (LLVMBasicBlockRef[]){alone, shared});
+    own_phi(f, cell);
+    fn_keep_cell(f, cell, n, false);
+}
+
+uint64_t fn_spare_sizes(const Fn *f)
+{
+    uint64_t sizes = 0;
+    for (size_t i = 0; i < f->kept.n; i++) {
+        const KeptCell *k = &f->kept.at[i];
+        sizes |= k->block == f->block && !k->held ? size_bit(k->n) : 0;
+    }
+    return sizes;
+}
+
+Ssa fn_spare(Fn *f, uint32_t n)
+{
+    Ssa cell = kept_cell(f, n).cell;
+    return cell ? cell : LLVMConstNull(f->g->ptr);
 }
 
 void fn_hold_value(Fn *f, const Type *type, Ssa v)
@@ -208,7 +271,7 @@ void fn_hold_value(Fn *f, const Type *type, Ssa v)
 
 void fn_cells_branch(Fn *f, const Expr *e, bool tail)
 {
-    uint64_t sizes = sizes_of(f, e);
+    uint64_t sizes = sizes_of(f, e, tail);
     for (size_t i = 0; i < f->kept.n; i++) {
         KeptCell *k = &f->kept.at[i];
         k->ends_inside = tail || (!k->held && (sizes & size_bit(k->n)) != 0);

@@ -665,10 +665,12 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
 {
     LiveBlock *outer = f->block;
     uint32_t at = f->at;
+    bool outer_tail = f->tail;
     VarStack scope = stack_copy(f, &f->scope), moved = stack_copy(f, &f->moved);
     KeptCells kept = cells_copy(f);
     size_t opened = f->opened.n, rebound = f->rebound.n;
     f->block = block;
+    f->tail = tail;
     f->at = 0;
     fn_cells_enter(f);
     if (start)
@@ -680,6 +682,7 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     f->ended = false;
     Ssa v = make_block(f, block, type, tail);
     f->block = outer;
+    f->tail = outer_tail;
     f->at = at;
     f->scope = scope;
     f->moved = moved;

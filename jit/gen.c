@@ -109,7 +109,8 @@ static Ssa captured(Fn *f, uint32_t i)
     return fn_get_field(f, f->self, FUNCTION_CAPTURED + i, repr_of(f->in->captures.at[i].type));
 }
 
-/* Nobody wants the closure beyond what it captured: when nobody else holds it that moves out of it. */
+/* Nobody wants the closure beyond what it captured: when nobody else holds it that moves out of it, and its cell is there
+ * for what comes. */
 static void open_self(Fn *f, const Ssa *values)
 {
     Gen *g = f->g;
@@ -123,14 +124,19 @@ static void open_self(Fn *f, const Ssa *values)
     LLVMPositionBuilderAtEnd(g->b, alone);
     for (uint32_t i = 0; i < n; i++)
         own_gain(f, values[i]);
-    fn_free_cell(f, f->self, FUNCTION_CAPTURED + n);
+    bool kept = fn_wants_cell(f, FUNCTION_CAPTURED + n);
+    if (!kept)
+        fn_free_cell(f, f->self, FUNCTION_CAPTURED + n);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, shared);
     for (uint32_t i = 0; i < n; i++)
         fn_retain(f, repr_of(in->captures.at[i].type), values[i]);
     fn_release_shared(f, (Repr){.kind = REPR_OBJECT, .mortal = true}, f->self, refs);
+    shared = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);
+    if (kept)
+        fn_keep_moved(f, f->self, FUNCTION_CAPTURED + n, alone, shared);
 }
 
 /* What nobody uses is let go of where it is bound, and what is lent is not ours. */
@@ -220,6 +226,12 @@ static void make_body(Fn *f)
         make_loop(f, args);
     frame_begin(f);
     f->block = f->live->root;
+    f->tail = true;
+    if (in->terms.spare) {
+        Ssa spare = LLVMGetParam(f->fn, 1 + in->has_self + in->n);
+        own_make(f, spare);
+        fn_keep_cell(f, spare, in->terms.spare, false);
+    }
     for (uint32_t i = 0; i < in->n; i++)
         bind_param(f, i, args[i]);
     bind_captures(f);
@@ -281,6 +293,7 @@ bool function_make(Gen *g, Instance *in)
         gen_compare_tags(g, f.fn);
     ptrmap_deinit(&f.vals);
     ptrmap_deinit(&f.sizes);
+    ptrmap_deinit(&f.last_sizes);
     g->unit->nests |= f.live->nests;
     g->calls |= f.live->calls;
     uint32_t made = orc_instructions(f.fn);

@@ -104,14 +104,17 @@ LLVMTypeRef instance_function_type(Gen *g, const Instance *in)
     LLVMTypeRef result =
         in->gives_fields ? fields_type(g, in->result) : gen_type(g, repr_of(in->result));
     LLVMTypeRef type = function_type(g, result, in->n, in->params, in->has_self);
-    LLVMTypeRef *params = arena_new_array(g->arena, LLVMTypeRef, in->n + 2);
+    LLVMTypeRef *params = arena_new_array(g->arena, LLVMTypeRef, in->n + 3);
     LLVMGetParamTypes(type, params);
     if (in->terms.spread)
         params[1] = spread_type(g, in);
     for (uint32_t i = 0; i < in->n; i++)
         if (instance_takes_spread(in, i))
             params[1 + in->has_self + i] = spread_type(g, instance_given(in, i));
-    return LLVMFunctionType(result, params, 1 + in->has_self + in->n, false);
+    unsigned n = 1 + in->has_self + in->n;
+    if (in->terms.spare)
+        params[n++] = g->ptr;
+    return LLVMFunctionType(result, params, n, false);
 }
 
 LLVMTypeRef closure_type(Gen *g, const Type *fn)
@@ -156,7 +159,7 @@ bool instance_is_plain(Gen *g, Instance *in)
     if (in->judged)
         return in->plain;
     in->judged = true;
-    if (!instance_is_called_by_name(g, in))
+    if (!instance_is_called_by_name(g, in) || in->terms.spare) /* all calls of that end something */
         return false;
     /* A call of itself may be one of another copy: at other types, or on other terms. */
     bool one = in->n_vars == 0 && instance_lendable(g, in) == 0 && instance_called(g, in) == 0;
@@ -254,8 +257,8 @@ bool instance_has_front(const Instance *in)
 {
     const Match *match = body_match(in);
     return match && match->clauses.n <= FRONT_CLAUSES_MOST && in->n <= FRONT_PARAMS_MOST &&
-           !in->has_self && !in->around && !in->front && is_param(in, match->scrutinee) &&
-           branches_out(in->fn->body);
+           !in->has_self && !in->terms.spare && !in->around && !in->front &&
+           is_param(in, match->scrutinee) && branches_out(in->fn->body);
 }
 
 bool instance_stands_behind(const Instance *in, uint32_t clause)

@@ -160,6 +160,7 @@ struct Unit {
     Vec(Instance *) instances;
     PtrMap by_function; /* Function in A normal form -> the first Instance */
     PtrMap handling; /* Function in A normal form -> what it does with its parameters (terms.c) */
+    PtrMap makes; /* Function in A normal form -> which objects it may make (cell.c) */
     Vec(FunctionInfo *) infos;
     Vec(LateSite *) lates;
     Vec(VariantSite *) variants;
@@ -626,6 +627,8 @@ typedef struct Terms {
     bool lends_self; /* and so does the closure */
     bool lends_result; /* a part of these, which gets no count */
     bool spread; /* the closure comes as what it captured */
+    uint32_t
+        spare; /* behind the parameters comes a cell of so many fields, or NULL; 0: none does */
     Instance *const
         *given; /* by parameter: the function that it always is, or NULL; NULL: none is known */
 } Terms;
@@ -744,6 +747,10 @@ bool instance_takes_lent(Gen *g, const Name *global, uint32_t arg);
 uint64_t instance_called(Gen *g, const Instance *in);
 /* Whether a copy for the function as this argument is worth while, and no first one of ever more. */
 bool instance_may_be_given(Gen *g, Instance *in, uint32_t param, const Instance *given);
+/* The sizes of cells that a call of the definition in tail position may bring along, as bits. */
+uint64_t definition_takes_spare(Gen *g, const Instance *caller, const Name *callee);
+/* That of the cell which such a call brings along, of those that are there; 0: none. */
+uint32_t instance_takes_spare(Gen *g, const Instance *caller, const Instance *in, uint64_t sizes);
 /* Its copy for calls on such terms; itself for none. */
 Instance *instance_on(Gen *g, Instance *in, Terms terms);
 /* The function that the parameter always is; NULL: it is not known. */
@@ -950,6 +957,7 @@ struct Fn {
     PtrMap vals; /* Var -> Val */
     VarStack scope; /* bound and not ended, for letting go on failure */
     LiveBlock *block;
+    bool tail; /* its end is the function's */
     uint32_t at; /* position in it */
     VarStack moved; /* handed on by the position being made */
     VarStack waiting; /* ended, but the plan still reads them */
@@ -960,6 +968,7 @@ struct Fn {
     Frame *
         frame; /* where ways that fail find what the function owns; NULL: each knows by itself (leave.c) */
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
+    PtrMap last_sizes; /* the same in tail position, with those of the call by which it ends */
     Plan *plan;
     Own *own; /* NULL: nothing is noted (own.c) */
     unsigned
@@ -1079,6 +1088,14 @@ void fn_free_cell(Fn *f, Ssa object, uint32_t n);
 /* Whether the block may make an object with n fields; then such a cell may be kept for it. */
 bool fn_wants_cell(Fn *f, uint32_t n);
 void fn_keep_cell(Fn *f, Ssa cell, uint32_t n, bool sure);
+/* That of an object whose fields moved out of it where the code comes from `alone`. */
+void fn_keep_moved(Fn *f, Ssa object, uint32_t n, LLVMBasicBlockRef alone,
+                   LLVMBasicBlockRef shared);
+/* The sizes of cells that may go along with the call by which the block ends, as bits; such a cell, or NULL. */
+uint64_t fn_spare_sizes(const Fn *f);
+Ssa fn_spare(Fn *f, uint32_t n);
+/* The sizes of the objects that the function may make, as bits. */
+uint64_t cell_sizes(Gen *g, const Function *fn);
 /* A value that lives until the block ends, or until it ends with a call in tail position. */
 void fn_hold_value(Fn *f, const Type *type, Ssa v);
 /* Before the blocks of an `if` or `match`, at the beginning of each, and behind them. */

@@ -192,13 +192,8 @@ static void move_parts(Fn *f, const Parts *all, Ssa v)
     shared = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, go);
-    if (!kept)
-        return;
-    Ssa cell = LLVMBuildPhi(g->b, g->ptr, ""), none = LLVMConstNull(g->ptr);
-    LLVMAddIncoming(cell, &v, &alone, 1);
-    LLVMAddIncoming(cell, &none, &shared, 1);
-    own_phi(f, cell);
-    fn_keep_cell(f, cell, p->n, false);
+    if (kept)
+        fn_keep_moved(f, v, p->n, alone, shared);
 }
 
 /* The variable may have been lent its value outside this block. */

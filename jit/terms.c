@@ -1,5 +1,6 @@
 /* Copies of functions for calls of which more is known than types: which arguments the caller lends, because they live longer than the
- * call, and which functions are given as arguments, so that they are called by name and may stand where they are called. */
+ * call, and which functions are given as arguments, so that they are called by name and may stand where they are called; and whether a cell comes
+ * along for an object that the function makes. */
 #include "ir/walk.h"
 #include "jit/internal.h"
 
@@ -162,6 +163,43 @@ bool instance_is_lent(const Instance *in, uint32_t param)
            instance_goes_without(in, param) || instance_takes_spread(in, param);
 }
 
+/* ---- cells that come along ------------------------------------------------------------------------------------- */
+
+/* Parameters of a function that takes one: with it they come in registers. */
+#define SPARE_PARAMS_MOST 4
+
+static WalkNext find_call(void *data, const Expr *e)
+{
+    const Call *call = expr_as_call(e);
+    const GlobalVar *callee = call ? expr_as_global(call->callee) : NULL;
+    const Name **name = data;
+    if (callee && callee->name == *name)
+        *name = NULL;
+    return e->kind == EXPR_FUNCTION || !*name ? WALK_SKIP : WALK_ON;
+}
+
+/* One that goes around would have it the first time alone. */
+uint64_t definition_takes_spare(Gen *g, const Instance *caller, const Name *callee)
+{
+    const Function *fn = definition_form(g, module_find(g->env, callee));
+    if (!fn || fn->params.n > SPARE_PARAMS_MOST || callee == caller->global)
+        return 0;
+    uint64_t sizes = cell_sizes(g, fn);
+    if (sizes)
+        ir_walk(fn->body, find_call, NULL, &callee);
+    return callee ? sizes : 0;
+}
+
+uint32_t instance_takes_spare(Gen *g, const Instance *caller, const Instance *in, uint64_t sizes)
+{
+    bool named = in->fn && in->global && instance_is_called_by_name(g, in);
+    sizes &= sizes && named ? definition_takes_spare(g, caller, in->global) : 0;
+    uint32_t n = 0;
+    for (; sizes; sizes >>= 1)
+        n++;
+    return n > 0 ? n - 1 : 0;
+}
+
 /* Whether the function is, stands in, or is given to a copy of this one: with it as argument there would be ever more copies. */
 static bool stands_in(const Instance *in, const Function *fn, unsigned depth)
 {
@@ -198,7 +236,8 @@ static Instance *found(Instance *own, const Terms *terms, uint32_t *n)
         *n += copy->terms.given != NULL;
         if (copy->terms.lent == terms->lent && copy->terms.lends_self == terms->lends_self &&
             copy->terms.lends_result == terms->lends_result &&
-            copy->terms.spread == terms->spread && same_given(copy, terms->given))
+            copy->terms.spread == terms->spread && copy->terms.spare == terms->spare &&
+            same_given(copy, terms->given))
             return copy;
     }
     return NULL;
@@ -213,7 +252,7 @@ Instance *instance_on(Gen *g, Instance *in, Terms terms)
         terms.given = NULL;
         copy = found(own, &terms, &n);
     }
-    if (copy || (!terms.lent && !terms.lends_self && !terms.spread && !terms.given))
+    if (copy || (!terms.lent && !terms.lends_self && !terms.spread && !terms.spare && !terms.given))
         return copy ? copy : own;
     copy = arena_new(g->arena, Instance);
     *copy = *own;

@@ -286,6 +286,7 @@ static void unit_free(Unit *u)
     ptrmap_deinit(&u->closed);
     ptrmap_deinit(&u->by_function);
     ptrmap_deinit(&u->handling);
+    ptrmap_deinit(&u->makes);
     ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
     cache_release(u->file);
@@ -759,7 +760,8 @@ static bool make_again(Unit *u, const Code *code, Buf *why)
 
 static void forget_functions(Unit *u)
 {
-    PtrMap *const of_functions[] = {&u->by_function, &u->handling, &u->signatures, &u->values};
+    PtrMap *const of_functions[] = {&u->by_function, &u->handling, &u->makes, &u->signatures,
+                                    &u->values};
     for (size_t i = 0; i < sizeof of_functions / sizeof *of_functions; i++)
         ptrmap_clear(of_functions[i]);
     u->instances.n = 0;
