@@ -25,10 +25,12 @@ typedef enum LimitKind {
 } LimitKind;
 
 /* What compiled code reads and writes. It stops where the address of its stack lies below the first word: an interrupt, which may come from
- * any thread, makes that the greatest. The others are the JIT's. */
+ * any thread, makes that the greatest. Then come words of the JIT, and by size the heap's free cells (runtime/heap.h). */
+#define LIMIT_LISTS 33
 typedef struct LimitWords {
     atomic_uintptr_t guard;
     uint64_t others[7];
+    struct FreeCell *cells[LIMIT_LISTS];
 } LimitWords;
 
 typedef struct Limits {

@@ -37,9 +37,11 @@ static void abi_home(JitState *s)
 /* ---- objects ---------------------------------------------------------------------------------------------- */
 
 /* Fields are filled in by the code at once, without a call in between. */
-static Object *abi_object(JitState *s, const ObjectForm *form)
+static Object *abi_object(JitState *s, uint64_t first)
 {
-    Object *o = object_of_form(limits_of(s), form);
+    Object like;
+    memcpy(&like, &first, sizeof first);
+    Object *o = object_of_form(limits_of(s), object_form(&like));
     if (!o)
         fails(s);
     return o;
@@ -416,7 +418,7 @@ static void abi_stop(JitState *s, int32_t source, int32_t from, int32_t to)
 
 const AbiRow abi_table[] = {
     {"relay_home", ADDRESS(abi_home), "vp"},
-    {"relay_object", ADDRESS(abi_object), "ppp"},
+    {"relay_object", ADDRESS(abi_object), "ppl"},
     {"relay_count_unit", ADDRESS(abi_count_unit), "vp"},
     {"relay_tag", ADDRESS(abi_tag), "ip"},
     {"relay_apply", ADDRESS(abi_apply), "vppipp"},

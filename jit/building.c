@@ -151,7 +151,7 @@ static const void *import_key(ImportKind kind, const void *at)
 const void *import_address(Jit *jit, ImportKind kind, const void *at)
 {
     switch (kind) {
-    case IMPORT_FORM: return ((const FormUse *)at)->form;
+    case IMPORT_FORM: return (const void *)(uintptr_t)((const FormUse *)at)->form->first;
     case IMPORT_UNIT: return value_unit().object;
     case IMPORT_NULLARY: return ((const Constructor *)at)->info->nullary;
     case IMPORT_CLOSURE: return closure_info(jit, at);

@@ -27,8 +27,10 @@ void fn_set_field(Fn *f, Ssa object, uint32_t i, Repr r, Ssa v)
 
 Ssa fn_get_field(Fn *f, Ssa object, uint32_t i, Repr r)
 {
-    LLVMTypeRef t = r.kind == REPR_SCALAR ? f->g->i64 : f->g->ptr;
-    return gen_unbits(f->g, r, gen_load(f->g, t, object, field_at(i)));
+    Gen *g = f->g;
+    if (r.kind != REPR_SCALAR)
+        return gen_load(g, g->ptr, object, field_at(i));
+    return gen_from_stored(g, r.dtype, gen_load(g, gen_stored(g, r.dtype), object, field_at(i)));
 }
 
 Ssa fn_room(Fn *f, LLVMTypeRef type, unsigned n)

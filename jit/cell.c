@@ -15,19 +15,19 @@ static size_t object_bytes(uint32_t n)
 /* Where the list of free cells for objects of so many bytes begins. */
 static Ssa free_list(Fn *f, size_t bytes)
 {
-    Ssa lists = gen_load(f->g, f->g->ptr, f->state, offsetof(JitState, lists));
-    return gen_offset(f->g, lists, bytes / HEAP_UNIT * sizeof(FreeCell *));
+    size_t at = offsetof(LimitWords, cells) + bytes / HEAP_UNIT * sizeof(FreeCell *);
+    return gen_offset(f->g, f->state, at);
 }
 
-static Ssa called_cell(Fn *f, Ssa form)
+static Ssa called_cell(Fn *f, Ssa word)
 {
-    Ssa args[2] = {f->state, form}, fresh = gen_call_rare(f->g, "relay_object", args, 2);
+    Ssa args[2] = {f->state, word}, fresh = gen_call_rare(f->g, "relay_object", args, 2);
     fn_fail_if_null(f, fresh);
     return fresh;
 }
 
 /* The first free cell; when there is none the runtime makes more. */
-static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
+static Ssa listed_cell(Fn *f, size_t bytes, Ssa word)
 {
     Gen *g = f->g;
     LLVMBasicBlockRef take = gen_block(g, f->fn, "take"), more = gen_block(g, f->fn, "more");
@@ -35,7 +35,7 @@ static Ssa listed_cell(Fn *f, size_t bytes, Ssa form)
     Ssa list = free_list(f, bytes), first = gen_load(g, g->ptr, list, 0);
     gen_branch(g, LLVMBuildIsNull(g->b, first, ""), more, take, false);
     LLVMPositionBuilderAtEnd(g->b, more);
-    Ssa fresh = called_cell(f, form);
+    Ssa fresh = called_cell(f, word);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     LLVMPositionBuilderAtEnd(g->b, take);
@@ -49,9 +49,9 @@ bool fn_cell_is_listed(uint32_t n)
     return heap_is_listed(object_bytes(n));
 }
 
-static Ssa new_cell(Fn *f, uint32_t n, Ssa form)
+static Ssa new_cell(Fn *f, uint32_t n, Ssa word)
 {
-    Ssa cell = fn_cell_is_listed(n) ? listed_cell(f, object_bytes(n), form) : called_cell(f, form);
+    Ssa cell = fn_cell_is_listed(n) ? listed_cell(f, object_bytes(n), word) : called_cell(f, word);
     own_make(f, cell);
     return cell;
 }
@@ -70,14 +70,14 @@ static KeptCell kept_cell(Fn *f, uint32_t n)
     return (KeptCell){0};
 }
 
-static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
+static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa word)
 {
     Gen *g = f->g;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b), make = gen_block(g, f->fn, "make");
     LLVMBasicBlockRef go = gen_block(g, f->fn, "place");
     gen_branch(g, LLVMBuildIsNull(g->b, kept, ""), make, go, false);
     LLVMPositionBuilderAtEnd(g->b, make);
-    Ssa fresh = new_cell(f, n, form);
+    Ssa fresh = new_cell(f, n, word);
     LLVMBasicBlockRef end = LLVMGetInsertBlock(g->b);
     LLVMBuildBr(g->b, go);
     Ssa cell = gen_either(g, go, (Ssa[]){kept, fresh}, (LLVMBasicBlockRef[]){here, end});
@@ -85,9 +85,9 @@ static Ssa kept_or_new(Fn *f, Ssa kept, uint32_t n, Ssa form)
     return cell;
 }
 
-/* The form, which the linker finds. */
-static Ssa object_form_at(Gen *g, const Constructor *con, ValueKind kind, uint32_t n,
-                          const Repr *fields)
+/* The first word, which the linker finds. */
+static Ssa first_word(Gen *g, const Constructor *con, ValueKind kind, uint32_t n,
+                      const Repr *fields)
 {
     FormUse *use = arena_new(g->arena, FormUse);
     uint64_t *heads = arena_new_array(g->arena, uint64_t, n + 1);
@@ -96,23 +96,23 @@ static Ssa object_form_at(Gen *g, const Constructor *con, ValueKind kind, uint32
         heads[i] = value_head(&v);
     }
     *use = (FormUse){kind, con, import_form(g->cx, kind, con, n, heads)};
-    return gen_outside(g, IMPORT_FORM, use);
+    return LLVMBuildPtrToInt(g->b, gen_outside(g, IMPORT_FORM, use), g->i64, "");
 }
 
 Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const Repr *fields)
 {
     Gen *g = f->g;
-    Ssa form = object_form_at(g, con, kind, n, fields);
+    Ssa word = first_word(g, con, kind, n, fields);
     if (kind == VALUE_REF) { /* it stands in a list of references */
-        Ssa o = called_cell(f, form);
+        Ssa o = called_cell(f, word);
         own_make(f, o);
         return o;
     }
     KeptCell kept = kept_cell(f, n);
     Ssa o = kept.sure   ? kept.cell
-            : kept.cell ? kept_or_new(f, kept.cell, n, form)
-                        : new_cell(f, n, form);
-    gen_store(g, gen_load(g, g->i64, form, offsetof(ObjectForm, first)), o, 0);
+            : kept.cell ? kept_or_new(f, kept.cell, n, word)
+                        : new_cell(f, n, word);
+    gen_store(g, word, o, 0);
     return o;
 }
 

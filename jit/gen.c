@@ -67,9 +67,10 @@ void fn_guard(Fn *f)
     if (f->in->around && !f->in->loops) /* the function around it asked */
         return;
     LLVMBasicBlockRef stop = gen_block(g, f->fn, "stop"), go = gen_block(g, f->fn, "go");
-    Ssa limit = gen_load(g, g->i64, f->state, offsetof(JitState, guard));
+    /* In this order they are compared by one instruction. */
+    Ssa stack = stack_pointer(g), limit = gen_load(g, g->i64, f->state, offsetof(JitState, guard));
     LLVMSetVolatile(limit, true);
-    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntULT, stack_pointer(g), limit, ""), stop, go, false);
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntULT, stack, limit, ""), stop, go, false);
     LLVMPositionBuilderAtEnd(g->b, stop);
     Ssa what[4] = {f->state};
     gen_span(g, head_span(g, f->in->fn), what + 1);

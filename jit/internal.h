@@ -48,7 +48,6 @@ typedef struct JitState {
     uint32_t failed; /* a diagnostic was reported */
     const char *stack_limit; /* below it calls are nested too deeply */
     const atomic_bool *interrupted;
-    HeapLists *lists; /* of the objects' heap */
     Jit *jit;
 } JitState;
 
@@ -80,7 +79,7 @@ typedef struct FunctionInfo {
 /* What code refers to and no object has: it is found anew wherever the code is linked. */
 typedef enum ImportKind {
     IMPORT_HERE, /* an address that only this process knows */
-    IMPORT_FORM, /* the ObjectForm of what is made */
+    IMPORT_FORM, /* its address is the first word of what is made */
     IMPORT_UNIT, /* the empty tuple */
     IMPORT_NULLARY, /* the value of one without fields */
     IMPORT_CLOSURE, /* the ObjectInfo of closures of this name */

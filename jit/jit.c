@@ -25,7 +25,7 @@ static void jit_destroy(Jit *jit)
     free(jit);
 }
 
-_Static_assert(sizeof(JitState) <= sizeof(LimitWords), "the state lies in the words");
+_Static_assert(sizeof(JitState) <= offsetof(LimitWords, cells), "the state lies in the words");
 
 static Jit *jit_create(Ctx *cx)
 {
@@ -39,7 +39,6 @@ static Jit *jit_create(Ctx *cx)
     jit->state = (JitState *)(void *)&cx->limits.words;
     jit->state->jit = jit;
     jit->state->interrupted = &cx->limits.interrupted;
-    jit->state->lists = heap_lists(heap_of(&cx->limits));
     return jit;
 }
 

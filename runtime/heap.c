@@ -47,9 +47,11 @@ typedef struct RefLinks {
 
 #define FORM_BUCKETS 64
 
+_Static_assert(HEAP_SMALL_MOST / HEAP_UNIT + 1 == LIMIT_LISTS, "a list for each size");
+
 struct Heap {
-    HeapLists lists;
     Limits *limits;
+    FreeCell **cells; /* by size, in units: the free ones */
     char *next, *end; /* the part of the newest slab that was never used */
     Slab *slabs;
     size_t slab_bytes;
@@ -134,7 +136,7 @@ const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const u
     *f = (ObjectForm){.info = info, .heap = h, .n = n, .next = *bucket};
     f->bytes = (uint32_t)(sizeof(Object) + n * sizeof(Field));
     if (heap_is_listed(f->bytes) && info != &ref_info)
-        f->cells = &h->lists.cells[f->bytes / HEAP_UNIT];
+        f->cells = &h->cells[f->bytes / HEAP_UNIT];
     memcpy(f->heads, heads, n * sizeof *heads);
     number_take(f, info ? info->tag : 0);
     return *bucket = f;
@@ -228,8 +230,8 @@ static bool count_free(Heap *h)
         s->free = 0;
         used += s->used;
     }
-    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells; i++)
-        for (FreeCell *c = h->lists.cells[i]; c; c = c->next) {
+    for (size_t i = 0; i < LIMIT_LISTS; i++)
+        for (FreeCell *c = h->cells[i]; c; c = c->next) {
             slab_of(h, c, odd)->free += i * HEAP_UNIT;
             free += i * HEAP_UNIT;
             if (free > used)
@@ -244,8 +246,8 @@ static void heap_trim(Heap *h)
     if (!h->slabs || HEAP_PLAIN || !count_free(h))
         return;
     size_t odd = count_odd(h);
-    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells; i++)
-        for (FreeCell **at = &h->lists.cells[i]; *at;) {
+    for (size_t i = 0; i < LIMIT_LISTS; i++)
+        for (FreeCell **at = &h->cells[i]; *at;) {
             const Slab *s = slab_of(h, *at, odd);
             if (s->free == s->used)
                 *at = (*at)->next;
@@ -269,6 +271,8 @@ Heap *heap_of(Limits *limits)
     Heap *h = memory_must(sizeof *h);
     memset(h, 0, sizeof *h);
     h->limits = limits;
+    h->cells = limits->words.cells;
+    memset(h->cells, 0, sizeof limits->words.cells);
     limits->heap = h;
     limits->heap_free = heap_delete;
     limits->heap_trim = heap_trim;
@@ -302,11 +306,6 @@ static bool slab_add(Heap *h)
     return true;
 }
 
-HeapLists *heap_lists(Heap *h)
-{
-    return &h->lists;
-}
-
 /* How many cells the next piece of a slab has. */
 static size_t piece_cells(const char *at, const char *end, size_t bytes)
 {
@@ -330,19 +329,19 @@ static void *carve(Heap *h, size_t bytes)
         c->next = list;
         list = c;
     }
-    h->lists.cells[bytes / HEAP_UNIT] = list;
+    h->cells[bytes / HEAP_UNIT] = list;
     return first;
 }
 
 static void *small_alloc(Heap *h, size_t bytes)
 {
-    void *p = cell_take(&h->lists.cells[bytes / HEAP_UNIT]);
+    void *p = cell_take(&h->cells[bytes / HEAP_UNIT]);
     return p ? p : carve(h, bytes);
 }
 
 static void small_free(Heap *h, void *p, size_t bytes)
 {
-    cell_give(&h->lists.cells[bytes / HEAP_UNIT], p);
+    cell_give(&h->cells[bytes / HEAP_UNIT], p);
 }
 
 static void *large_alloc(Heap *h, size_t bytes)
@@ -449,7 +448,7 @@ static size_t sort_lists(Heap *h, size_t *used)
     FreeCell **last[HEAP_SMALL_MOST / HEAP_UNIT + 1];
     size_t free = 0;
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
-        last[i] = &h->lists.cells[i];
+        last[i] = &h->cells[i];
     for (Slab *s = h->slabs; s; s = s->older) {
         char *at = (char *)(s + 1);
         for (size_t i = 0; i < s->pieces; i++) {
@@ -479,8 +478,8 @@ void heap_settle(Limits *limits)
     if (!h || h->slab_bytes < SETTLED_BYTES || HEAP_PLAIN || h->waited++ < h->patience)
         return;
     bool shuffled = false;
-    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells && !shuffled; i++)
-        shuffled = is_shuffled(h->lists.cells[i]);
+    for (size_t i = 0; i < LIMIT_LISTS && !shuffled; i++)
+        shuffled = is_shuffled(h->cells[i]);
     if (!shuffled)
         return;
     size_t used = 0, free = sort_lists(h, &used);
@@ -519,11 +518,11 @@ bool heap_check(Limits *limits, size_t *live)
     *live = h->single * HEAP_UNIT;
     for (const Slab *s = h->slabs; s; s = s->older)
         *live += s->used - (sound ? s->free : 0);
-    for (size_t i = 0; i < sizeof h->lists.cells / sizeof *h->lists.cells && sound; i++) {
+    for (size_t i = 0; i < LIMIT_LISTS && sound; i++) {
         size_t n = 0;
-        for (const FreeCell *c = h->lists.cells[i]; c; c = c->next)
+        for (const FreeCell *c = h->cells[i]; c; c = c->next)
             n++;
-        sound = !has_twice(h->lists.cells[i], n);
+        sound = !has_twice(h->cells[i], n);
     }
     return sound;
 }

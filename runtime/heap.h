@@ -37,17 +37,11 @@ static inline void cell_give(FreeCell **list, void *p)
     *list = c;
 }
 
-/* What generated code knows of a heap: its first part. */
-typedef struct HeapLists {
-    FreeCell *cells[HEAP_SMALL_MOST / HEAP_UNIT + 1]; /* by size; NULL: heap_alloc gets more */
-} HeapLists;
-
 /* Whether objects of so many bytes come from the lists; references do not. */
 bool heap_is_listed(size_t bytes);
 
 /* The limits' heap, which is made when it is first asked for. */
 Heap *heap_of(Limits *limits);
-HeapLists *heap_lists(Heap *h);
 
 /* Storage of `bytes`, at a multiple of 8, not zeroed; NULL when memory is refused (limit reached). */
 Object *heap_alloc(Limits *limits, size_t bytes, bool is_ref);

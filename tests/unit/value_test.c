@@ -422,8 +422,7 @@ static void test_heap_gives_way(void)
 static size_t count_jumps(Limits *l, size_t n)
 {
     size_t jumps = 0;
-    const FreeCell *c =
-        heap_lists(heap_of(l))->cells[(sizeof(Object) + 2 * sizeof(Field)) / HEAP_UNIT];
+    const FreeCell *c = l->words.cells[(sizeof(Object) + 2 * sizeof(Field)) / HEAP_UNIT];
     for (; c && c->next && n > 0; c = c->next, n--)
         jumps += (uintptr_t)c->next - (uintptr_t)c > 1024;
     return jumps;
