@@ -64,23 +64,26 @@ static bool is_constant(Operand o)
 static void choose_operation(Choosing *c, Step *s)
 {
     DType dtypes[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        if (s->n != 2 || s->args[i].known < KNOWN_SCALAR)
+    if (s->n == 0 || s->n > 2)
+        return;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->args[i].known < KNOWN_SCALAR)
             return;
         dtypes[i] = dtype_of((DTypeId)(s->args[i].known - KNOWN_SCALAR));
     }
     ScalarOp op = site_scalar(c->in, s, dtypes);
-    Operand a = s->args[op.swapped], b = s->args[!op.swapped];
-    bool branches = s->kind == STEP_OP_IF;
-    if (!op.run || (is_constant(a) && is_constant(b)) || (!branches && s->dest == NO_SLOT) ||
+    bool alone = s->n == 1; /* with zero */
+    Operand a = s->args[op.swapped], b = s->args[alone ? 0 : !op.swapped];
+    bool branches = s->kind == STEP_OP_IF, second = alone || is_constant(b);
+    if (!op.run || (is_constant(a) && second) || (!branches && s->dest == NO_SLOT) ||
         (branches && !op.decides))
         return;
-    uint16_t form = is_constant(b) ? FORM_SECOND : is_constant(a) ? FORM_FIRST : FORM_SLOTS;
+    uint16_t form = second ? FORM_SECOND : is_constant(a) ? FORM_FIRST : FORM_SLOTS;
     s->run = (uint16_t)(op.run + form + (branches ? SCALAR_FORMS : 0));
     s->a = word_of(a.at);
     s->b = word_of(b.at);
     if (form != FORM_SLOTS)
-        s->constant = c->unit->constants.at[(form == FORM_SECOND ? b : a).at].bits;
+        s->constant = alone ? 0 : c->unit->constants.at[(form == FORM_SECOND ? b : a).at].bits;
     if (branches) {
         set_branches(s, s->next);
         return;

@@ -553,7 +553,7 @@ struct OpSite {
 /* Runs the operator of the step on its arguments, which stay. VALUE_NONE after a diagnostic. */
 Value site_run(Interp *in, Step *s);
 void programs_clear(Programs *ps);
-/* An operator on scalars of these dtypes that is one operation on two scalars. */
+/* An operator on scalars of these dtypes that is one operation on two scalars, the second of which is zero where it takes one. */
 typedef struct ScalarOp {
     uint16_t run; /* StepRun, in its first form; 0: it is none */
     bool decides; /* a bool is the result: the forms that branch come after its own */

@@ -225,16 +225,25 @@ static bool has_program(const Op *op, const Attrs *attrs)
 ScalarOp site_scalar(Interp *in, const Step *s, const DType *dtypes)
 {
     ScalarOp none = {0};
-    if (s->n != 2 || !has_program(s->op, s->attrs))
+    if (s->n == 0 || s->n > 2 || !has_program(s->op, s->attrs))
         return none;
-    const Type *types[2] = {type_scalar(in->cx, dtypes[0]), type_scalar(in->cx, dtypes[1])};
+    const Type *types[2];
+    for (uint32_t i = 0; i < s->n; i++)
+        types[i] = type_scalar(in->cx, dtypes[i]);
     const OpProgram *found = program_at(in, s, types);
     const TeProgram *p = found && found->scalar ? found->te : NULL;
-    if (!p || p->n_inputs != 2 || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
+    if (!p || p->n_inputs != (int)s->n || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
         return none;
     const Te *e = p->stages[0].body;
-    if (e->kind != TE_NODE_BINARY || e->a->kind != TE_NODE_LOAD || e->b->kind != TE_NODE_LOAD ||
-        e->a->tensor + e->b->tensor != 1 || e->a->tensor * e->b->tensor != 0)
+    /* What is not so is equal to zero. */
+    if (s->n == 1 && e->kind == TE_NODE_UNARY && e->op == TE_NOT && dtype_is_bool(e->dtype) &&
+        e->a->kind == TE_NODE_LOAD)
+        return (ScalarOp){.run = scalar_find(TE_EQ, e->a->dtype),
+                          .decides = true,
+                          .head = value_head(&(Value){.kind = VALUE_SCALAR, .dtype = e->dtype})};
+    if (s->n != 2 || e->kind != TE_NODE_BINARY || e->a->kind != TE_NODE_LOAD ||
+        e->b->kind != TE_NODE_LOAD || e->a->tensor + e->b->tensor != 1 ||
+        e->a->tensor * e->b->tensor != 0)
         return none;
     return (ScalarOp){.run = scalar_find((TeOp)e->op, e->a->dtype),
                       .decides = dtype_is_bool(e->dtype),
