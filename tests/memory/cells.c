@@ -1,6 +1,7 @@
 /* A session over many different cells: what they leave behind, and what `:reset` gives back.
  *
  *     build/release/cells interp 20000
+ *     build/release/cells requests        programs that are run whole, whose code is kept in files
  *
  * What counts is what the allocator has given out, which no other program on the machine changes. After the first thousand cells the
  * session knows all kinds of them; from there on it may grow by a twentieth of the memory that the process has then. */
@@ -102,9 +103,54 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* It calls itself at ever other shapes, so that its code is made when it is called. */
+static const char program[] =
+    "#[version = \"0.0.5\"]\n"
+    "def @main(%n: int32, %x: Tensor[(?), int32]) -> int32 {\n"
+    "  if (%n == 0) { sum(%x) }\n"
+    "  else { @main(%n - 1, concatenate((%x, ones(shape=[2], dtype=\"int32\")), axis=0)) }\n"
+    "}\n";
+
+static const char arguments[] = "[{\"dtype\": \"int32\", \"shape\": [], \"data\": [2]}, "
+                                "{\"dtype\": \"int32\", \"shape\": [2], \"data\": [3, 4]}]\n";
+
+/* What is known of a program goes with it. */
+static int run_requests(void)
+{
+    enum { SOON = 20, LATE = 120 };
+    char folder[] = "/tmp/relay-cells-XXXXXX", args[60], remove[60];
+    CHECK(mkdtemp(folder) && !setenv("XDG_CACHE_HOME", folder, 1) &&
+          !setenv("RELAY_CACHE", "on", 1));
+    snprintf(args, sizeof args, "%s/args.json", folder);
+    FILE *file = fopen(args, "w");
+    CHECK(file && fputs(arguments, file) >= 0 && fclose(file) == 0);
+    const RelayParam params[] = {{"exec", "jit"}, {"args", args}};
+    const RelayRequest request = {.stage = "run",
+                                  .text = program,
+                                  .len = strlen(program),
+                                  .name = "a.rly",
+                                  .params = params,
+                                  .n_params = sizeof params / sizeof *params};
+    RelaySession *s = relay_session_new(&(RelayOptions){.threads = 1});
+    size_t soon = 0;
+    for (unsigned i = 1; i <= LATE; i++) {
+        CHECK(relay_session_stage(s, &request, (RelaySink){drop, NULL}) == RELAY_OK);
+        soon = i == SOON ? held() : soon;
+    }
+    printf("%zu KB after %d requests, %zu KB after %d\n", soon >> 10, SOON, held() >> 10, LATE);
+    if (soon > 0)
+        CHECK(held() < soon + SLACK);
+    relay_session_free(s);
+    snprintf(remove, sizeof remove, "rm -r %s", folder);
+    CHECK(system(remove) == 0);
+    return check_done();
+}
+
 int main(int argc, char **argv)
 {
     const char *engine = argc > 1 ? argv[1] : "interp";
+    if (!strcmp(engine, "requests"))
+        return run_requests();
     unsigned cells = argc > 2 ? (unsigned)atoi(argv[2]) : 3 * FIRST;
     char text[500];
     RelaySession *s = relay_session_new(&(RelayOptions){.threads = 1, .engine = engine});
