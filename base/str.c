@@ -88,26 +88,44 @@ static void grow(Interner *in)
     in->cap = cap;
 }
 
-const Name *name_intern(Interner *in, const char *text, size_t len)
+/* Where the name stands, or would. */
+static NameSlot *slot_of(const Interner *in, const char *text, size_t len, uint32_t hash)
 {
-    if (in->names.n * 2 >= in->cap)
-        grow(in);
-    uint32_t hash = hash_name(text, len);
     size_t at = hash & (in->cap - 1);
     for (; in->slots[at].number; at = (at + 1) & (in->cap - 1)) {
         if (in->slots[at].hash != hash)
             continue;
         const Name *old = in->names.at[in->slots[at].number - 1];
         if (str_eq((Str){old->text, old->len}, (Str){text, len}))
-            return old;
+            break;
     }
+    return &in->slots[at];
+}
+
+const Name *name_find(const Interner *in, const char *text, size_t len)
+{
+    if (in->names.n == 0 || len > in->longest)
+        return NULL;
+    uint32_t number = slot_of(in, text, len, hash_name(text, len))->number;
+    return number ? in->names.at[number - 1] : NULL;
+}
+
+const Name *name_intern(Interner *in, const char *text, size_t len)
+{
+    if (in->names.n * 2 >= in->cap)
+        grow(in);
+    uint32_t hash = hash_name(text, len);
+    NameSlot *slot = slot_of(in, text, len, hash);
+    if (slot->number)
+        return in->names.at[slot->number - 1];
     Name *name = arena_alloc_must(in->arena, sizeof *name + len + 1, 1);
     name->id = (uint32_t)in->names.n;
     name->len = (uint32_t)len;
     if (len > 0)
         memcpy(name->text, text, len);
     vec_push(&in->names, in->arena, name);
-    in->slots[at] = (NameSlot){(uint32_t)in->names.n, hash};
+    in->longest = len > in->longest ? len : in->longest;
+    *slot = (NameSlot){(uint32_t)in->names.n, hash};
     return name;
 }
 

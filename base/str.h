@@ -35,12 +35,15 @@ typedef struct Interner {
     Arena *arena; /* names live as long as it */
     NameSlot *slots;
     size_t cap;
+    size_t longest; /* of the names */
     Vec(const Name *) names; /* by their ids */
 } Interner;
 
 void interner_init(Interner *in, Arena *arena);
 void interner_deinit(Interner *in);
 const Name *name_intern(Interner *in, const char *text, size_t len);
+/* NULL: there is none. A text that is longer than every name is not read. */
+const Name *name_find(const Interner *in, const char *text, size_t len);
 
 /* The edit distance between two texts, at most `most` + 1 (Levenshtein, with neighbours swapped as
  * one edit). */

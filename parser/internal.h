@@ -353,6 +353,8 @@ static inline Str token_name(const Parser *p, Token t)
 const char *parse_copy(Parser *p, Str s); /* with a NUL, until the parser goes */
 
 Symbol *symbol_get(Parser *p, Str text);
+/* NULL where nothing has the name, which then is none. */
+Symbol *symbol_known(Parser *p, Str text);
 Symbol *symbol_of(Parser *p, const Name *name);
 Meaning *symbol_meaning(Parser *p, Symbol *s);
 /* The k-th symbol that may be there, in the order in which names were first met; NULL where there is none. */

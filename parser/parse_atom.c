@@ -155,7 +155,8 @@ static void take_known_name(Parser *p)
     }
     while ((next = behind_digits(p, most)) > most) {
         t.to = most = next;
-        if (symbol_get(p, token_name(p, t))->var)
+        const Symbol *s = symbol_known(p, token_name(p, t));
+        if (s && s->var)
             found = most;
     }
     if (found > p->tok.to)

@@ -353,6 +353,12 @@ Symbol *symbol_get(Parser *p, Str text)
     return symbol_of(p, ctx_name_str(p->cx, text));
 }
 
+Symbol *symbol_known(Parser *p, Str text)
+{
+    const Name *name = name_find(&p->cx->names, text.ptr, text.len);
+    return name ? symbol_of(p, name) : NULL;
+}
+
 Symbol *symbol_of(Parser *p, const Name *name)
 {
     size_t page = name->id / SYMBOL_PAGE;

@@ -469,6 +469,26 @@ static void test_texts(void)
     }
 }
 
+/* A chain of projections might begin with a name that has dots and numbers: none of these is kept that is not there. */
+static void test_projections(void)
+{
+    enum { MANY = 20000 };
+    Buf text = {0};
+    buf_str(&text, "fn (%x: int32) { let %x.0.0 = 1; %x");
+    for (int i = 0; i < MANY; i++)
+        buf_str(&text, ".0");
+    buf_str(&text, " }");
+    size_t before = cx.names.names.n;
+    Module *m = parse(text.at, text.n);
+    CHECK(m != NULL);
+    CHECK(cx.names.names.n < before + 10);
+    module_release(m);
+    static const char names[] = "fn (%x: int32) { let %x.0.0 = 1; (%x.0.0.2, %x.0.1) }";
+    format(names, sizeof names - 1, &text);
+    CHECK(strstr(buf_text(&text), "= %x_0_0.2;") && strstr(buf_text(&text), "= %x.0;"));
+    buf_deinit(&text);
+}
+
 int main(void)
 {
     CHECK(ctx_init(&cx, &stdlib_ops));
@@ -481,6 +501,7 @@ int main(void)
     test_depth();
     test_too_deep();
     test_texts();
+    test_projections();
     test_refusals();
     test_corpus("tests/conformance/cases");
     ctx_deinit(&cx);
