@@ -186,12 +186,20 @@ static void measure(Grid *g)
     g->element = g->before + after;
 }
 
-static size_t column_now(const Buf *out)
+/* Where a text that grows ended when it was looked at last. */
+typedef struct Column {
+    size_t at, n;
+} Column;
+
+/* The column in which the text ends; what was counted before is not counted again, as a long line of many values would be. */
+static size_t column_now(const Buf *out, Column *c)
 {
     size_t from = out->n;
-    while (from > 0 && out->at[from - 1] != '\n')
+    while (from > c->at && out->at[from - 1] != '\n')
         from--;
-    return utf8_text_width(buf_text(out) + from, out->n - from);
+    c->n = (from > c->at ? 0 : c->n) + utf8_text_width(buf_text(out) + from, out->n - from);
+    c->at = out->n;
+    return c->n;
 }
 
 static void new_line(const Grid *g, Buf *out, int32_t lines, int32_t open)
@@ -276,7 +284,7 @@ static void tensor_told(Buf *out, const Tensor *t, const ShowStyle *style)
 }
 
 /* Rows need room: what begins far to the right, in data, stands in one line if it is short, and else is told as a large one is. */
-static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
+static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style, Column *column)
 {
     if (t->size == 0) {
         buf_str(out, "[]");
@@ -286,8 +294,10 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style)
         tensor_told(out, t, style);
         return;
     }
-    Grid g = {
-        .t = t, .indent = column_now(out), .width = (size_t)style->width, .limits = style->limits};
+    Grid g = {.t = t,
+              .indent = column_now(out, column),
+              .width = (size_t)style->width,
+              .limits = style->limits};
     if (t->size > style->elements)
         g.edge = style->edge;
     Buf line = {0};
@@ -316,6 +326,7 @@ typedef struct Frame {
 
 typedef struct Shower {
     Buf *out;
+    Column column;
     ShowStyle style;
     Frame *frames;
     size_t n, cap;
@@ -399,7 +410,7 @@ static void value_begin(Shower *s, Value v)
     if (value_is_object(v))
         object_begin(s, v.object);
     else if (value_view(&v, &view))
-        tensor_show(s->out, &view.t, &s->style);
+        tensor_show(s->out, &view.t, &s->style, &s->column);
     else
         buf_str(s->out, "<none>");
 }
@@ -473,8 +484,9 @@ static ShowStyle with_defaults(ShowStyle style)
 static void show_type_behind(Buf *out, const Tensor *t, size_t width)
 {
     Buf type = {0};
+    Column column = {0};
     tensor_type_show(&type, t);
-    bool rows = column_now(out) + 3 + type.n > width && type.n + 3 <= width;
+    bool rows = column_now(out, &column) + 3 + type.n > width && type.n + 3 <= width;
     buf_str(out, rows ? "\n : " : " : ");
     buf_bytes(out, buf_text(&type), type.n);
     buf_deinit(&type);

@@ -498,6 +498,18 @@ static void test_long_chains(void)
     value_release(left);
 }
 
+/* Where each element of a long line ends is found from where the one before did: else this takes minutes. */
+static void test_long_line(void)
+{
+    enum { MANY = 200000 };
+    Buf b = {0};
+    Value list = make_list(MANY);
+    value_show(&b, list, (ShowStyle){.list = MANY});
+    CHECK(b.n == sizeof "[]" - 1 + 2 * (MANY - 1) + 10 + 180 + 2700 + 36000 + 450000 + 600000);
+    buf_deinit(&b);
+    value_release(list);
+}
+
 static void test_show(void)
 {
     Value t = value_tensor(make_tensor(DT_FLOAT32, 2, (int64_t[]){2, 2}));
@@ -578,6 +590,7 @@ int main(void)
     test_two_heaps();
     test_long_chains();
     test_show();
+    test_long_line();
     diags_deinit(&diags);
     limits_deinit(&limits);
     CHECK(limits.memory == 0);
