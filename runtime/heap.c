@@ -45,6 +45,7 @@ typedef struct RefLinks {
     struct RefLinks **before; /* what points here */
 } RefLinks;
 
+/* At first; as many as there are forms, later. */
 #define FORM_BUCKETS 64
 
 _Static_assert(HEAP_SMALL_MOST / HEAP_UNIT + 1 == LIMIT_LISTS, "a list for each size");
@@ -61,7 +62,8 @@ struct Heap {
     int spares;
     size_t spare_bytes;
     unsigned storages; /* that were made */
-    ObjectForm *forms[FORM_BUCKETS];
+    ObjectForm **forms;
+    size_t form_buckets, n_forms;
     unsigned patience, waited; /* how often the lists are left as they are (heap_settle) */
 };
 
@@ -123,16 +125,42 @@ bool heap_is_listed(size_t bytes)
     return is_small(bytes);
 }
 
-const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads)
+static ObjectForm **form_bucket(const Heap *h, const ObjectInfo *info, uint32_t n,
+                                const uint64_t *heads)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)info >> 4;
+    uint64_t hash = ((uint64_t)(uintptr_t)info >> 4) * 0x9e3779b97f4a7c15u;
     for (uint32_t i = 0; i < n; i++)
         hash = (hash ^ heads[i]) * 0x9e3779b97f4a7c15u;
-    ObjectForm **bucket = &h->forms[(hash ^ hash >> 32) % FORM_BUCKETS];
-    for (ObjectForm *f = *bucket; f; f = f->next)
+    return &h->forms[(hash ^ hash >> 32) & (h->form_buckets - 1)];
+}
+
+static void forms_spread(Heap *h)
+{
+    ObjectForm **from = h->forms;
+    size_t n = h->form_buckets, buckets = n ? 2 * n : FORM_BUCKETS;
+    ObjectForm **to = memory_must(buckets * sizeof *to);
+    memset(to, 0, buckets * sizeof *to);
+    h->forms = to;
+    h->form_buckets = buckets;
+    for (size_t i = 0; i < n; i++)
+        for (ObjectForm *f = from[i], *next; f; f = next) {
+            ObjectForm **bucket = form_bucket(h, f->info, f->n, f->heads);
+            next = f->next;
+            f->next = *bucket;
+            *bucket = f;
+        }
+    memory_free(from);
+}
+
+const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const uint64_t *heads)
+{
+    for (ObjectForm *f = *form_bucket(h, info, n, heads); f; f = f->next)
         if (f->info == info && f->n == n && memcmp(f->heads, heads, n * sizeof *heads) == 0)
             return f;
     ObjectForm *f = memory_must(sizeof *f + n * sizeof *heads);
+    if (++h->n_forms > h->form_buckets)
+        forms_spread(h);
+    ObjectForm **bucket = form_bucket(h, info, n, heads);
     *f = (ObjectForm){.info = info, .heap = h, .n = n, .next = *bucket};
     f->bytes = (uint32_t)(sizeof(Object) + n * sizeof(Field));
     if (heap_is_listed(f->bytes) && info != &ref_info)
@@ -144,13 +172,14 @@ const ObjectForm *heap_form(Heap *h, const ObjectInfo *info, uint32_t n, const u
 
 static void forms_free(Heap *h)
 {
-    for (size_t i = 0; i < FORM_BUCKETS; i++)
+    for (size_t i = 0; i < h->form_buckets; i++)
         while (h->forms[i]) {
             ObjectForm *f = h->forms[i];
             h->forms[i] = f->next;
             number_give(f);
             memory_free(f);
         }
+    memory_free(h->forms);
 }
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
@@ -270,6 +299,7 @@ Heap *heap_of(Limits *limits)
         return limits->heap;
     Heap *h = memory_must(sizeof *h);
     memset(h, 0, sizeof *h);
+    forms_spread(h);
     h->limits = limits;
     h->cells = limits->words.cells;
     memset(h->cells, 0, sizeof limits->words.cells);

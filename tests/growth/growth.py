@@ -153,7 +153,12 @@ def refs(n):
     return main_of("%x: int32", lines, "ref_read(%r)")
 
 
-SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, recursion, effects, shared, generic, refs)}
+def types(n):
+    """Many data types."""
+    return "".join(f"type T{i} {{ A{i}, B{i}(T{i}, int32), }}\n" for i in range(8 * n)) + main_of("%x: int32", [], "%x")
+
+
+SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, recursion, effects, shared, generic, refs, types)}
 # What may grow faster, up to which power, and why; all else is held to POWER.
 ALLOWED = [
     (r"diff|print-all|html|:pass .*|:explain pass .*", r"chain|skip|half|mirror|layers|lets|fan", 1.8, "lines are compared up to 2,000 differences, in their square"),
