@@ -94,11 +94,20 @@ void module_own(Module *owner, Module *part)
 
 void module_use_source(Module *m, uint32_t source)
 {
-    for (size_t i = 0; i < m->sources.n; i++)
-        if (m->sources.at[i] == source)
-            return;
+    size_t at = 0, n = m->sources.n;
+    for (size_t end = n; at < end;) {
+        size_t middle = at + (end - at) / 2;
+        if (m->sources.at[middle] < source)
+            at = middle + 1;
+        else
+            end = middle;
+    }
+    if (at < n && m->sources.at[at] == source)
+        return;
     sources_retain(&m->cx->sources, source);
     vec_push(&m->sources, &m->arena, source);
+    memmove(&m->sources.at[at + 1], &m->sources.at[at], (n - at) * sizeof source);
+    m->sources.at[at] = source;
 }
 
 /* `home` is that of definitions that have none. */

@@ -47,7 +47,7 @@ struct Module {
     PtrMap con_index; /* name -> Constructor */
     Vec(Module *) uses; /* counted */
     PtrMap used; /* the same, to ask */
-    Vec(uint32_t) sources; /* counted: the texts that it was read from */
+    Vec(uint32_t) sources; /* counted: the texts that it was read from, by their numbers */
     Module *next_dead; /* in the list of those being freed */
     Vec(UseSpan) use_spans; /* ir_use_span */
     bool use_spans_sorted; /* by slot */

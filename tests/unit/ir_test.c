@@ -81,6 +81,22 @@ static void test_collect(void)
     CHECK(cx.heap.used < used);
 }
 
+/* A module notes each text once, in whatever order it is told of them. */
+static void test_sources(void)
+{
+    enum { MANY = 1000, STEP = 389 };
+    Module *m = module_new(&cx);
+    uint32_t first = sources_add(&cx.sources, "test", "1", 1);
+    for (uint32_t i = 1; i < MANY; i++)
+        CHECK(sources_add(&cx.sources, "test", "1", 1) == first + i);
+    for (uint32_t i = 0; i < 2 * MANY; i++)
+        module_use_source(m, first + i * STEP % MANY);
+    CHECK(m->sources.n == MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        CHECK(m->sources.at[i] == first + i);
+    module_release(m);
+}
+
 /* A type that was put into itself binds its variable again: what stands there is not the outer one. */
 static void test_subst(void)
 {
@@ -191,6 +207,7 @@ int main(void)
     test_types();
     test_subst();
     test_collect();
+    test_sources();
     test_rewrite(m);
     test_equal(m);
     test_free(m);
