@@ -32,11 +32,15 @@ static bool may_stand_in_calls(Gen *g, const Instance *in)
            orc_instructions(in->value) <= INSTRUCTIONS_MOST / (count_calls(in->value) + 1);
 }
 
-static void stand_in_calls(Gen *g, Ssa fn)
+static unsigned always(void)
 {
     static const char name[] = "alwaysinline";
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, sizeof name - 1);
-    LLVMAttributeRef stands = LLVMCreateEnumAttribute(g->c, kind, 0);
+    return LLVMGetEnumAttributeKindForName(name, sizeof name - 1);
+}
+
+static void stand_in_calls(Gen *g, Ssa fn)
+{
+    LLVMAttributeRef stands = LLVMCreateEnumAttribute(g->c, always(), 0);
     for (LLVMUseRef use = LLVMGetFirstUse(fn); use; use = LLVMGetNextUse(use)) {
         Ssa call = call_that_comes_back(fn, use);
         if (call)
@@ -49,4 +53,18 @@ void fronts_choose(Gen *g)
     for (size_t i = 0; i < g->done; i++)
         if (may_stand_in_calls(g, g->todo.at[i]))
             stand_in_calls(g, g->todo.at[i]->value);
+}
+
+static void settle_block(LLVMBasicBlockRef block)
+{
+    for (Ssa i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
+        if (LLVMIsACallInst(i))
+            LLVMRemoveCallSiteEnumAttribute(i, LLVMAttributeFunctionIndex, always());
+}
+
+void fronts_settle(LLVMModuleRef m)
+{
+    for (Ssa fn = LLVMGetFirstFunction(m); fn; fn = LLVMGetNextFunction(fn))
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
+            settle_block(b);
 }

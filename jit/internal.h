@@ -860,8 +860,9 @@ Ssa gen_from_stored(Gen *g, DType t, Ssa v);
 
 /* convention.c: the functions that the module has so far; no more come. */
 void conventions_choose(Gen *g);
-/* fronts.c: likewise. */
+/* fronts.c: likewise; and when passes ran over it: LLVM marks calls where it goes no further round, which then contradict themselves. */
 void fronts_choose(Gen *g);
+void fronts_settle(LLVMModuleRef m);
 /* align.c: before anything else is in the module, and when it is as it becomes code. */
 void align_open(Gen *g);
 void align_settle(LLVMModuleRef m);

@@ -229,8 +229,10 @@ static void run_passes(Work *w)
     LLVMErrorRef error = LLVMRunPasses(w->m, w->passes, w->machine, options);
     LLVMDisposePassBuilderOptions(options);
     w->done = !error;
-    if (!error)
+    if (!error) {
+        fronts_settle(w->m);
         return;
+    }
     char *text = LLVMGetErrorMessage(error);
     buf_str(w->why, text);
     LLVMDisposeErrorMessage(text);
