@@ -48,14 +48,16 @@ static bool may_call_c(Ssa instruction)
     return may;
 }
 
-/* Of what stands for instructions, functions of floats and what fills or moves memory may be calls after all. */
-static bool intrinsic_calls_c(Ssa call, Ssa callee)
+/* Of what stands for instructions, what fills or moves memory may be a call after all, and what older processors have no instruction for. */
+static bool intrinsic_calls_c(Ssa callee)
 {
+    static const char *const names[] = {"llvm.mem", "llvm.fma.", "llvm.rint."};
     size_t n;
     const char *name = LLVMGetValueName2(callee, &n);
-    LLVMTypeKind kind = element_kind(call);
-    return kind == LLVMFloatTypeKind || kind == LLVMDoubleTypeKind ||
-           strncmp(name, "llvm.mem", 8) == 0;
+    bool calls = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        calls |= strncmp(name, names[i], strlen(names[i])) == 0;
+    return calls;
 }
 
 static bool calls_c(Ssa instruction)
@@ -65,7 +67,7 @@ static bool calls_c(Ssa instruction)
         return may_call_c(instruction);
     Ssa called = LLVMGetCalledValue(call), callee = LLVMIsAFunction(called);
     if (callee && LLVMGetIntrinsicID(callee) != 0)
-        return intrinsic_calls_c(call, callee);
+        return intrinsic_calls_c(callee);
     return LLVMGetInstructionCallConv(call) == LLVMCCallConv &&
            (callee ? LLVMIsDeclaration(callee) : !LLVMIsAInlineAsm(called));
 }
