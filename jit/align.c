@@ -48,7 +48,8 @@ static bool may_call_c(Ssa instruction)
     return may;
 }
 
-/* Of what stands for instructions, what fills or moves memory may be a call after all, and what older processors have no instruction for. */
+/* Of what stands for instructions, what fills or moves memory may be a call after all, and what older processors have no instruction for;
+ * `llvm.fmuladd`, of which tiles consist, is two then. */
 static bool intrinsic_calls_c(Ssa callee)
 {
     static const char *const names[] = {"llvm.mem", "llvm.fma.", "llvm.rint."};

@@ -178,20 +178,32 @@ static uint64_t size_of_object(const Expr *e)
     return size_bit(e->kind == EXPR_FUNCTION && n > 0 ? FUNCTION_CAPTURED + n : n);
 }
 
+typedef struct Sizes {
+    const Name *self;
+    uint64_t made;
+    bool goes_around;
+} Sizes;
+
 static WalkNext note_size(void *data, const Expr *e)
 {
-    *(uint64_t *)data |= size_of_object(e);
-    return e->kind == EXPR_FUNCTION ? WALK_SKIP : WALK_ON;
+    Sizes *s = data;
+    const Call *call = expr_as_call(e);
+    const GlobalVar *callee = call ? expr_as_global(call->callee) : NULL;
+    s->made |= size_of_object(e);
+    s->goes_around |= callee && callee->name == s->self;
+    return e->kind == EXPR_FUNCTION || s->goes_around ? WALK_SKIP : WALK_ON;
 }
 
-uint64_t cell_sizes(Gen *g, const Function *fn)
+uint64_t cell_sizes(Gen *g, const Function *fn, const Name *self)
 {
     uint64_t *known = ptrmap_find(&g->unit->makes, fn);
     if (known)
         return *known;
+    Sizes s = {.self = self};
+    ir_walk(fn->body, note_size, NULL, &s);
     known = arena_new(g->arena, uint64_t);
+    *known = s.goes_around ? 0 : s.made;
     ptrmap_put(&g->unit->makes, fn, known);
-    ir_walk(fn->body, note_size, NULL, known);
     return *known;
 }
 

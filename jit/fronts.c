@@ -55,16 +55,17 @@ void fronts_choose(Gen *g)
             stand_in_calls(g, g->todo.at[i]->value);
 }
 
-static void settle_block(LLVMBasicBlockRef block)
+static void settle_block(LLVMBasicBlockRef block, unsigned kind)
 {
     for (Ssa i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
         if (LLVMIsACallInst(i))
-            LLVMRemoveCallSiteEnumAttribute(i, LLVMAttributeFunctionIndex, always());
+            LLVMRemoveCallSiteEnumAttribute(i, LLVMAttributeFunctionIndex, kind);
 }
 
 void fronts_settle(LLVMModuleRef m)
 {
+    unsigned kind = always();
     for (Ssa fn = LLVMGetFirstFunction(m); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
-            settle_block(b);
+            settle_block(b, kind);
 }

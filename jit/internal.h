@@ -159,7 +159,7 @@ struct Unit {
     Vec(Instance *) instances;
     PtrMap by_function; /* Function in A normal form -> the first Instance */
     PtrMap handling; /* Function in A normal form -> what it does with its parameters (terms.c) */
-    PtrMap makes; /* Function in A normal form -> which objects it may make (cell.c) */
+    PtrMap makes; /* Function in A normal form -> what cell_sizes gives */
     Vec(FunctionInfo *) infos;
     Vec(LateSite *) lates;
     Vec(VariantSite *) variants;
@@ -1094,8 +1094,9 @@ void fn_keep_moved(Fn *f, Ssa object, uint32_t n, LLVMBasicBlockRef alone,
 /* The sizes of cells that may go along with the call by which the block ends, as bits; such a cell, or NULL. */
 uint64_t fn_spare_sizes(const Fn *f);
 Ssa fn_spare(Fn *f, uint32_t n);
-/* The sizes of the objects that the function may make, as bits. */
-uint64_t cell_sizes(Gen *g, const Function *fn);
+/* The sizes of the objects that the function of that name may make of a cell that comes along, as bits: none where it calls itself, as it would
+ * have one the first time alone. */
+uint64_t cell_sizes(Gen *g, const Function *fn, const Name *self);
 /* A value that lives until the block ends, or until it ends with a call in tail position. */
 void fn_hold_value(Fn *f, const Type *type, Ssa v);
 /* Before the blocks of an `if` or `match`, at the beginning of each, and behind them. */

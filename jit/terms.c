@@ -168,26 +168,11 @@ bool instance_is_lent(const Instance *in, uint32_t param)
 /* Parameters of a function that takes one: with it they come in registers. */
 #define SPARE_PARAMS_MOST 4
 
-static WalkNext find_call(void *data, const Expr *e)
-{
-    const Call *call = expr_as_call(e);
-    const GlobalVar *callee = call ? expr_as_global(call->callee) : NULL;
-    const Name **name = data;
-    if (callee && callee->name == *name)
-        *name = NULL;
-    return e->kind == EXPR_FUNCTION || !*name ? WALK_SKIP : WALK_ON;
-}
-
-/* One that goes around would have it the first time alone. */
 uint64_t definition_takes_spare(Gen *g, const Instance *caller, const Name *callee)
 {
     const Function *fn = definition_form(g, module_find(g->env, callee));
-    if (!fn || fn->params.n > SPARE_PARAMS_MOST || callee == caller->global)
-        return 0;
-    uint64_t sizes = cell_sizes(g, fn);
-    if (sizes)
-        ir_walk(fn->body, find_call, NULL, &callee);
-    return callee ? sizes : 0;
+    bool takes = fn && fn->params.n <= SPARE_PARAMS_MOST && callee != caller->global;
+    return takes ? cell_sizes(g, fn, callee) : 0;
 }
 
 uint32_t instance_takes_spare(Gen *g, const Instance *caller, const Instance *in, uint64_t sizes)
