@@ -9,6 +9,8 @@ import terminal_test
 from stories import STORIES, plain
 from terminal_test import Wrong
 
+# "all 2" or "1 of 2" changes, and which lines of them are shown.
+HEAD = re.compile(r" (?:all )?(?:(\d+) of )?(\d+)(?:   lines \d+ to (\d+) of (\d+))?")
 
 
 def bar(t):
@@ -25,21 +27,36 @@ def tell(open, name, **options):
     return t
 
 
+def shown(t, before=None):
+    """The screen once it is drawn whole and is no longer `before`: (it, its last line, the match of its first).
+
+    A screen may be seen while it is half drawn: only one that is whole and seen twice counts.
+    """
+    last = [None]
+
+    def settled():
+        old, screen = last[0], t.screen()
+        last[0] = screen
+        end = screen.split("\n")[-1]
+        return screen == old != before and (end == "relay>" or "more:" in end or HEAD.match(screen))
+
+    t.until(settled, "the key did nothing" if before else "no answer")
+    return last[0], last[0].split("\n")[-1], HEAD.match(last[0])
+
+
 def go_through(t):
     """All screens of the answer, one after the other, down to its end."""
-    screens = []
+    screens = [None]
     for _ in range(200):
-        screens.append(t.screen())
-        last, before = bar(t), t.screen()
-        if last == "relay>":
-            return screens
-        if "more:" in last:
+        screen, end, at = shown(t, screens[-1])
+        screens.append(screen)
+        if end == "relay>":
+            return screens[1:]
+        if "more:" in end:
             t.keys("Space")
         else:
-            at = re.match(r" (?:all )?(?:(\d+) of )?(\d+)(?:   lines \d+ to (\d+) of (\d+))?", before)
             whole = not at[3] or at[3] == at[4]
             t.keys("PageDown" if not whole else "q" if at[1] == at[2] else "Right")
-        t.until(lambda: t.screen() != before, "the key did nothing")
     raise Wrong("the answer has no end")
 
 
