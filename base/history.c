@@ -71,8 +71,7 @@ struct History {
 
 static bool open_library(History *h)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names && !h->library; i++)
-        h->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    h->library = library_open(names, sizeof names / sizeof *names, RTLD_NOW | RTLD_LOCAL, NULL);
     bool good = h->library != NULL;
     void *symbol;
     /* POSIX lets a data pointer from dlsym hold a function; ISO C has no conversion for it. */

@@ -1,11 +1,29 @@
 #define _GNU_SOURCE 1
 #include "base/plugin.h"
 
+#include "base/memory.h"
+
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <link.h>
 #include <string.h>
 #include <unistd.h>
+
+void *library_open(const char *const *names, size_t n, int flags, Buf *why)
+{
+    void *handle = NULL;
+    for (size_t i = 0; i < n && !handle; i++) {
+        errno = 0;
+        handle = dlopen(names[i], flags);
+        /* The loader's texts do not all say so. */
+        if (!handle && errno == ENOMEM)
+            memory_refused();
+        if (!handle && why && why->n == 0)
+            buf_str(why, dlerror());
+    }
+    return handle;
+}
 
 /* Where a plug-in lies, seen from the folder of the executable or of librelay. */
 static const char *const places[] = {"", "../" RELAY_LIBDIR "/relay/", "relay/"};
@@ -50,10 +68,9 @@ static void *open_below(const char *folder, const char *name, Buf *why)
         void *handle = NULL;
         bool there = access(buf_text(&path), R_OK) == 0;
         if (there)
-            handle = dlopen(buf_text(&path), RTLD_LAZY | RTLD_GLOBAL);
+            handle =
+                library_open(&(const char *){buf_text(&path)}, 1, RTLD_LAZY | RTLD_GLOBAL, why);
         buf_deinit(&path);
-        if (there && !handle)
-            buf_str(why, dlerror());
         if (there)
             return handle;
     }
@@ -127,7 +144,7 @@ PluginEntry *plugin_open(const char *name, const char *entry, Buf *why)
 
 PluginEntry *library_entry(const char *library, const char *name)
 {
-    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    void *handle = library_open(&library, 1, RTLD_LAZY | RTLD_LOCAL, NULL);
     return handle ? (PluginEntry *)(uintptr_t)dlsym(handle, name) : NULL;
 }
 

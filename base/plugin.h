@@ -30,6 +30,10 @@ void plugin_also_in(const char *folder);
  * is not there. */
 bool plugin_sibling(const char *name, Buf *path);
 
+/* A system library, by the first of its names under which it is there; NULL when it is under none, and `why`, which may be NULL and
+ * otherwise is empty, says what the loader said of the first. What fails for want of memory is counted as such. */
+void *library_open(const char *const *names, size_t n, int flags, Buf *why);
+
 /* A function of a system library that may be absent ("libcuda.so.1"); NULL when the library or the function is. */
 PluginEntry *library_entry(const char *library, const char *name);
 

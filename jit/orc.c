@@ -85,8 +85,11 @@ static const char left_words[] = "LLVM was left in the middle of its work";
 static bool open_library(Orc *o, Buf *why)
 {
     if (!o->tried) {
-        o->tried = true;
+        uint64_t refusals = memory_refusals();
+        buf_clear(&o->why);
         o->there = plugin_open("llvm", "relay_llvm_cushion", &o->why) != NULL;
+        /* Of memory there may be some again. */
+        o->tried = o->there || memory_refusals() == refusals;
     }
     bool is_left = o->there && !relay_llvm_cushion();
     if (!o->there || is_left)

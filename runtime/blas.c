@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/buf.h"
+#include "base/plugin.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -98,11 +99,8 @@ static void load(Blas *b)
         setenv("OPENBLAS_CORETYPE", b->asked, 0);
     if (set_threads)
         setenv("OPENBLAS_NUM_THREADS", buf_text(&threads), 0);
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !b->library; i++) {
-        b->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!b->library && b->error.n == 0)
-            buf_str(&b->error, dlerror());
-    }
+    b->library =
+        library_open(names, sizeof names / sizeof names[0], RTLD_NOW | RTLD_LOCAL, &b->error);
     if (set_core)
         unsetenv("OPENBLAS_CORETYPE");
     if (set_threads)

@@ -1,6 +1,7 @@
 #include "base/file.h"
 #include "base/limit.h"
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "runtime/npy.h"
 #include "runtime/npy_internal.h"
 
@@ -38,8 +39,7 @@ static const char *const names[] = {"libzip.so.5", "libzip.so.4", "libzip.so"};
 static bool zip_ready(Zip *z, Diags *diags)
 {
     *z = (Zip){0};
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && !z->library; i++)
-        z->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    z->library = library_open(names, sizeof names / sizeof names[0], RTLD_NOW | RTLD_LOCAL, NULL);
     bool good = z->library != NULL;
     void *symbol;
     /* POSIX lets a data pointer from dlsym hold a function; ISO C has no conversion for it. */

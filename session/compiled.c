@@ -158,7 +158,7 @@ static bool save(RelaySession *s, Module *m, const Def *def, const Content *all,
     Buf why = {0};
     Module *env = optimise(s, m, def->name);
     bool ok = env && s->jit_table->save(s->jit, env, def->name, all, out, &why);
-    Diag *d = why.n
+    Diag *d = why.n && !limit_refused(&s->cx.limits)
                   ? diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span,
                                "`@%s` cannot be put in a file: %s", def->name->text, buf_text(&why))
                   : NULL;

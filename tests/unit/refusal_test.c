@@ -3,9 +3,13 @@
 #include "base/diag.h"
 #include "base/limit.h"
 #include "base/memory.h"
+#include "base/plugin.h"
 #include "base/source.h"
 #include "check.h"
 #include "runtime/tensor.h"
+
+#include <dlfcn.h>
+#include <errno.h>
 
 /* More than there is. */
 #define TOO_MUCH (SIZE_MAX / 4)
@@ -89,10 +93,40 @@ static void test_losses(void)
     sources_deinit(&m);
 }
 
+/* What the loader meets; 0: it does as it always does. */
+static int trouble;
+
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+    void *found = __real_dlopen(name, flags);
+    errno = trouble ? trouble : errno;
+    return found;
+}
+
+/* A library that is not there is no refusal; one for which the loader has no memory is, whatever its text says. */
+static void test_loader(void)
+{
+    const char *name = "no-such-library.so";
+    for (int i = 0; i < 2; i++) {
+        Buf why = {0};
+        uint64_t before = memory_refusals();
+        trouble = i ? ENOMEM : ENOENT;
+        CHECK(!library_open(&name, 1, RTLD_LAZY | RTLD_LOCAL, &why) &&
+              strstr(buf_text(&why), name));
+        CHECK(memory_refusals() == before + (uint64_t)i);
+        trouble = 0;
+        buf_deinit(&why);
+    }
+}
+
 int main(void)
 {
     test_guards();
     test_count();
     test_losses();
+    test_loader();
     return check_done();
 }
