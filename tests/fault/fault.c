@@ -1,7 +1,9 @@
 /* A library that is loaded before a program and makes one of its calls fail, at a place that can be counted.
  *
- * A point is a call stack from which memory is asked for, or a file is written or read; the points of a run are numbered as they are
- * first reached, so that the same run has the same numbers. The environment says what fails:
+ * A point is a call stack from which memory is asked for, or a file is written or read. It is known by a number that is the same in
+ * each run of a program: where the frames lie in their libraries. A first run, in which nothing fails, lists the points and how many calls
+ * come before each, so that a later one need look at stacks only from shortly before the point that it is about. The environment says what
+ * fails:
  *
  *     FAULT_KIND  memory: malloc, calloc, realloc, aligned_alloc, posix_memalign, mmap of memory, pthread_create
  *                 file: open for writing, write, fsync, rename, close of what was written
@@ -40,20 +42,26 @@ void *__libc_memalign(size_t, size_t);
 
 typedef enum Kind { KIND_NONE, KIND_MEMORY, KIND_FILE, KIND_READ, KIND_DEATH } Kind;
 
-/* The first four are written by who watches. */
+typedef struct Point {
+    uint64_t stack, call; /* calls that came before it in its round */
+} Point;
+
+/* The first five are written by who watches. */
 typedef struct Log {
-    uint32_t wanted; /* the number of the point that fails, from 1; 0: none */
-    uint32_t calls; /* how many calls are refused from there on; 0: all */
+    uint64_t wanted; /* the stack of the point that fails; 0: none does, and points are listed */
+    uint64_t from; /* no stack is looked at before so many calls */
+    uint32_t calls; /* how many are refused from the point on; 0: all */
     uint32_t armed; /* 0: nothing is counted yet */
     uint32_t round; /* when it changes, counting begins anew */
-    uint32_t points, refused; /* that were reached; calls that were refused */
+    uint32_t refused, points, unused; /* calls that were refused; points that are listed */
+    Point point[POINTS / 2];
 } Log;
 
 static Kind kind;
 static uint32_t in_round;
 static bool says;
 static Log *fault_log;
-static uint64_t seen[POINTS];
+static uint64_t seen[POINTS], counted; /* of the round: stacks, and calls */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
@@ -62,12 +70,29 @@ typedef struct Walk {
     int left;
 } Walk;
 
+/* Where a frame is, wherever its library lies; code that was made lies in none. */
+static uint64_t place_of(void *ip)
+{
+    struct dl_find_object at;
+    if (_dl_find_object(ip, &at) != 0)
+        return (uintptr_t)ip & 0xfff;
+    uintptr_t start = (uintptr_t)at.dlfo_map_start;
+    return ((uintptr_t)ip - start) ^ ((uintptr_t)at.dlfo_map_end - start) << 32;
+}
+
 static _Unwind_Reason_Code frame(struct _Unwind_Context *c, void *data)
 {
     Walk *w = data;
-    w->hash = (w->hash ^ (uint64_t)_Unwind_GetIP(c)) * 0x9e3779b97f4a7c15u;
+    w->hash = (w->hash ^ place_of((void *)_Unwind_GetIP(c))) * 0x9e3779b97f4a7c15u;
     w->hash ^= w->hash >> 29;
     return --w->left > 0 ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static uint64_t stack_of_call(void)
+{
+    Walk w = {.hash = 1, .left = DEPTH};
+    _Unwind_Backtrace(frame, &w);
+    return w.hash | 1;
 }
 
 static void begin_round(void)
@@ -76,18 +101,18 @@ static void begin_round(void)
         return;
     in_round = fault_log->round;
     fault_log->points = fault_log->refused = 0;
+    counted = 0;
     memset(seen, 0, sizeof seen);
 }
 
-/* The stack is new. */
-static bool is_new(uint64_t hash)
+static bool is_new(uint64_t stack)
 {
-    size_t at = hash % POINTS;
-    while (seen[at] && seen[at] != hash)
+    size_t at = stack % POINTS;
+    while (seen[at] && seen[at] != stack)
         at = (at + 1) % POINTS;
     if (seen[at] || fault_log->points == POINTS / 2)
         return false;
-    seen[at] = hash;
+    seen[at] = stack;
     return true;
 }
 
@@ -140,11 +165,13 @@ static bool refuse(Kind which)
         fault_log->refused > 0 && (fault_log->calls == 0 || fault_log->refused < fault_log->calls);
     if (fails && which == KIND_DEATH)
         fails = works();
-    if (fault_log->refused == 0) {
-        Walk w = {.hash = 1, .left = DEPTH};
-        _Unwind_Backtrace(frame, &w);
-        if (is_new(w.hash | 1) && (which != KIND_DEATH || works()))
-            fails = ++fault_log->points == fault_log->wanted;
+    uint64_t before = counted++;
+    if (fault_log->refused == 0 && before >= fault_log->from) {
+        uint64_t stack = stack_of_call();
+        if (fault_log->wanted)
+            fails = stack == fault_log->wanted;
+        else if (is_new(stack) && (which != KIND_DEATH || works()))
+            fault_log->point[fault_log->points++] = (Point){stack, before};
         if (fails && says)
             say();
     }
@@ -195,8 +222,7 @@ __attribute__((constructor)) static void begin(void)
     fault_log = map;
     says = getenv("FAULT_SAY") != NULL;
     /* The unwinder asks for memory when it is first used; programs that are started are not looked at. */
-    Walk w = {.left = DEPTH};
-    _Unwind_Backtrace(frame, &w);
+    stack_of_call();
     unsetenv("LD_PRELOAD");
     kind = !strcmp(what, "memory")  ? KIND_MEMORY
            : !strcmp(what, "file")  ? KIND_FILE

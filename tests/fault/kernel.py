@@ -51,12 +51,12 @@ class Round:
         said = "".join(reply["traceback"])
         return "" if right is None or "E0503" in said else f"wrong error: {said!r}"
 
-    def cells(self, at, calls):
-        self.log.arm(at, calls, 1)
+    def cells(self, point, calls):
+        self.log.arm(point, calls, 1)
         why = ""
         for code, right in CELLS:
             why = why or self.cell(code, right)
-        self.log.arm(0, 0, 0)
+        self.log.arm(None, 0, 0)
         return why or self.cell("add(40, 2)", "42")
 
     def end(self):
@@ -75,20 +75,20 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         running = Round(args.library.resolve(), folder)
         # The second time nothing is new any more.
-        why = running.cells(0, 0) or running.cells(0, 0)
-        count = running.log.counts()[0]
-        points = [args.at] if args.at else fault.points_of(count, args.sample)
+        why = running.cells(None, 0) or running.cells(None, 0)
+        points = running.log.points()
+        chosen = fault.points_of(points, args.sample, args.at)
         for how in ["once", "burst"] if not args.how else [args.how]:
-            for at in points:
-                why = why or running.cells(at, fault.WAYS[how])
+            for point in chosen:
+                why = why or running.cells(point, fault.WAYS[how])
                 total["libzmq" if why == LIBZMQ else why.split(" ")[0] or "right"] += 1
                 if why:
-                    print(f"memory refused {how} at {at}: {why}", flush=True)
+                    print(f"memory refused {how} at {points.index(point) + 1}: {why}", flush=True)
                     running.end()
                     running = Round(args.library.resolve(), folder)
-                    why = running.cells(0, 0)
+                    why = running.cells(None, 0)
         running.end()
-    print(f"{count} points, {dict(total)}")
+    print(f"{len(points)} points, {dict(total)}")
     return 0 if set(total) <= {"right", "libzmq"} and total["libzmq"] <= 2 else 1
 
 
