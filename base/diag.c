@@ -182,8 +182,12 @@ void diag_label(Diag *d, Span span, const char *format, ...)
 __attribute__((format(printf, 3, 0))) static void add_text(Diag *d, DiagText **list,
                                                            const char *format, va_list args)
 {
+    const char *text = text_of(d->arena, format, args);
+    /* Nothing is left of it where memory was refused. */
+    if (!*text)
+        return;
     DiagText *t = arena_new(d->arena, DiagText);
-    t->text = text_of(d->arena, format, args);
+    t->text = text;
     while (*list)
         list = &(*list)->next;
     *list = t;

@@ -117,6 +117,10 @@ static void reserve(Buf *out, Doc doc)
 void doc_write(const Printer *p, Buf *out, Doc doc)
 {
     int deeper = 0;
+    /* Not all that the pieces speak of is there. */
+    out->failed |= p->text.failed;
+    if (out->failed)
+        return;
     reserve(out, doc);
     for (const Piece *piece = doc.first; piece; piece = piece->next) {
         buf_repeat(out, ' ', piece->blanks);

@@ -12,11 +12,10 @@ bool parser_init(Parser *p, Ctx *cx, uint32_t source, uint32_t from, uint32_t to
                   .source = source,
                   .definition = 1,
                   .blamed_to = UINT32_MAX};
-    p->m = module_new(cx);
-    if (p->m)
-        module_use_source(p->m, source);
+    p->m = text ? module_new(cx) : NULL;
     if (!p->m)
         return false;
+    module_use_source(p->m, source);
     p->m->gaps = p->import_missing = p->env->gaps;
     p->arena = &p->m->arena;
     p->poison = expr_tuple(p->arena, (Span){0}, 0, NULL);

@@ -224,7 +224,7 @@ void cell_parser_next(CellParser *cp, const ParseEnv *env, CellItem *out)
     *out = (CellItem){.kind = CELL_ERROR, .lost = true};
     const Source *text = sources_get(&cp->cx->sources, cp->source);
     Diag *before = cp->cx->diags->last;
-    if (cp->at > text->len ||
+    if (!text || cp->at > text->len ||
         !parser_init(&p, cp->cx, cp->source, cp->at, (uint32_t)text->len, env))
         return;
     p.lines = true;

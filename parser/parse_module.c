@@ -523,7 +523,7 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
     Parser p;
     Diag *before = cx->diags->last;
     const Source *text = sources_get(&cx->sources, source);
-    if (!parser_init(&p, cx, source, 0, (uint32_t)text->len, env))
+    if (!parser_init(&p, cx, source, 0, text ? (uint32_t)text->len : 0, env))
         return NULL;
     strict_tokens(&p);
     if (parse_at_mark(&p, "version"))

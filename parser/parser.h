@@ -31,7 +31,7 @@ typedef struct ParseEnv {
 } ParseEnv;
 
 /* A whole text: header, imports, definitions and metadata; or one expression. The module is the caller's; NULL after diagnostics (but
- * see keep_broken). Types are not inferred. */
+ * see keep_broken), and of source 0, for which there was no memory. Types are not inferred. */
 Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env);
 
 /* Definitions that stand here and there, read again as one module: in each range one `def`, `type` or `extern type`. What `base` imported

@@ -1,13 +1,21 @@
+#define _GNU_SOURCE 1
 #include "runtime/blas.h"
 
-#include "base/memory.h"
 #include "base/buf.h"
+#include "base/guard.h"
+#include "base/memory.h"
 #include "base/plugin.h"
+#include "runtime/pool.h"
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
 #include <cblas.h>
 
@@ -86,9 +94,64 @@ static bool find_all(Blas *b)
            find(b, "openblas_get_corename", &b->core) && find(b, "openblas_get_config", &b->config);
 }
 
-/* The library reads its settings while it loads and nowhere else. What the person has set stays. */
-static void load(Blas *b)
+/* ---- memory of the library ------------------------------------------------------------------------------------------------------
+ *
+ * OpenBLAS keeps a buffer for each thread that is in it at once. Where the system has none to give it asks again, for ever. So nobody
+ * enters before that much is there: products go the plain way meanwhile. */
+
+/* Addresses that a buffer takes where the library has kernels for many processors, and what it takes to load. */
+#define BUFFER ((size_t)128 << 20)
+#define LIBRARY ((size_t)64 << 20)
+
+/* Threads in the library: the process's, as the library is. */
+static atomic_int inside;
+
+static bool is_room(size_t n)
 {
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p != MAP_FAILED && munmap(p, n) == 0;
+}
+
+/* The first has a buffer since the library was loaded. False: there is no memory for one. */
+static bool enter(void)
+{
+    int others = atomic_fetch_add(&inside, 1);
+    if (others == 0 || is_room(LIBRARY + (size_t)others * BUFFER))
+        return true;
+    atomic_fetch_sub(&inside, 1);
+    return false;
+}
+
+static void leave(void)
+{
+    atomic_fetch_sub(&inside, 1);
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------------------------------- */
+
+/* Large enough for all threads, and for the kernels that want a buffer. */
+enum { FIRST = 256 };
+
+/* The library's own threads get their buffers in a product that they share. */
+static void use_threads(Blas *b, int threads)
+{
+    static const float zeros[FIRST * FIRST];
+    static float out[FIRST * FIRST];
+    if (threads > 0)
+        b->set_threads(threads);
+    b->sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, FIRST, FIRST, FIRST, 1, zeros, FIRST, zeros,
+             FIRST, 0, out, FIRST);
+}
+
+static size_t room_for(int threads)
+{
+    return LIBRARY + (size_t)(threads > 0 ? threads : pool_cores()) * BUFFER;
+}
+
+/* The library reads its settings while it loads and nowhere else. What the person has set stays. */
+static void load(void *data)
+{
+    Blas *b = data;
     const char *core = getenv("OPENBLAS_CORETYPE");
     b->asked = core ? core : core_of_this_machine();
     bool set_core = !core && b->asked;
@@ -106,6 +169,62 @@ static void load(Blas *b)
     if (set_threads)
         unsetenv("OPENBLAS_NUM_THREADS");
     buf_deinit(&threads);
+    if (!b->library)
+        return;
+    buf_clear(&b->error);
+    if (!find_all(b)) {
+        dlclose(b->library);
+        b->library = NULL;
+        return;
+    }
+    use_threads(b, b->threads);
+}
+
+static const char last_words[] = "relay: the system gives no more memory for OpenBLAS\n";
+/* Seconds of processor time after which a library that loads is taken to ask for memory for ever. */
+#define PATIENCE 3
+
+static atomic_bool loads;
+
+static void on_exit_of_process(void)
+{
+    if (atomic_load(&loads))
+        memory_end(last_words);
+}
+
+static void watch_exit(void)
+{
+    atexit(on_exit_of_process);
+}
+
+static void on_time(int number, siginfo_t *info, void *context)
+{
+    (void)number, (void)context;
+    if (info->si_code == SI_TIMER && info->si_value.sival_ptr == &loads)
+        memory_end(last_words);
+}
+
+/* Memory may be gone in the midst of it after all. What the library is built on then ends the process, calls itself until the stack is
+ * used up, or asks for ever: in each case this is said. */
+static void load_with_care(Blas *b)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_exit);
+    struct sigaction before, ours = {.sa_sigaction = on_time, .sa_flags = SA_SIGINFO};
+    struct sigevent event = {
+        .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGVTALRM, .sigev_value.sival_ptr = &loads};
+    timer_t timer;
+    sigaction(SIGVTALRM, &ours, &before);
+    bool timed = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;
+    if (timed)
+        timer_settime(timer, 0, &(struct itimerspec){.it_value = {.tv_sec = PATIENCE}}, NULL);
+    atomic_store(&loads, true);
+    if (guard_death(load, b) != 0)
+        memory_end(last_words);
+    atomic_store(&loads, false);
+    if (timed)
+        timer_delete(timer);
+    sigaction(SIGVTALRM, &before, NULL);
 }
 
 static bool ready(Blas *b)
@@ -114,28 +233,23 @@ static bool ready(Blas *b)
         return false;
     if (b->opened)
         return b->library != NULL;
-    b->opened = true;
-    load(b);
-    if (!b->library)
-        return false;
-    buf_clear(&b->error);
-    if (!find_all(b)) {
-        dlclose(b->library);
-        b->library = NULL;
+    if (!is_room(room_for(b->threads))) {
+        buf_clear(&b->error);
+        buf_str(&b->error, "the system has not enough memory for it");
         return false;
     }
-    if (b->threads > 0)
-        b->set_threads(b->threads);
-    return true;
+    b->opened = true;
+    load_with_care(b);
+    return b->library != NULL;
 }
 
 void blas_set_threads(Blas *b, int threads)
 {
-    if (!b)
+    if (!b || (b->library && threads > b->threads && !is_room(room_for(threads))))
         return;
     b->threads = threads;
     if (b->library && threads > 0)
-        b->set_threads(threads);
+        use_threads(b, threads);
 }
 
 const char *blas_core(Blas *b)
@@ -280,14 +394,15 @@ static bool next_block(Extents *at, Extents part, Extents all)
     {                                                                                             \
         if (m <= 0 || n <= 0)                                                                     \
             return;                                                                               \
-        bool slow = k <= 0 || !fits(m, n, k, lda, ldb, ldc) || !ready(b);                         \
+        bool fast = k > 0 && fits(m, n, k, lda, ldb, ldc) && ready(b);                            \
+        bool slow = !fast || !enter();                                                            \
         int64_t la = slow ? lda : leading(lda, ta ? m : k);                                       \
         int64_t lb = slow ? ldb : leading(ldb, tb ? k : n), lc = slow ? ldc : leading(ldc, n);    \
         Extents part = block_of((Extents){m, n, k > 0 ? k : 1}, slow ? WORK_PLAIN : work);        \
         Extents at = {0, 0, 0};                                                                   \
         do {                                                                                      \
             if (b && b->limits && limit_waits(b->limits))                                         \
-                return;                                                                           \
+                break;                                                                            \
             int64_t mm = least(part.m, m - at.m), nn = least(part.n, n - at.n);                   \
             int64_t kk = least(part.k, k - at.k);                                                 \
             const type *x = a + (ta ? at.k * la + at.m : at.m * la + at.k);                       \
@@ -302,6 +417,8 @@ static bool next_block(Extents *at, Extents part, Extents all)
                 b->gemm(CblasRowMajor, op(ta), op(tb), (int)mm, (int)nn, (int)kk, alpha, x,       \
                         (int)la, y, (int)lb, plus, z, (int)lc);                                   \
         } while (next_block(&at, part, (Extents){m, n, k}));                                      \
+        if (!slow)                                                                                \
+            leave();                                                                              \
     }
 GEMM(blas_sgemm, float, plain_sgemm, vector_sgemm, sgemm, WORK_SINGLE)
 GEMM(blas_dgemm, double, plain_dgemm, vector_dgemm, dgemm, WORK_DOUBLE)

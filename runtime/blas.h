@@ -2,7 +2,8 @@
  *
  * The library picks its kernels when it is loaded, from a list of processors that may be older than
  * this one; so the core type is told it through OPENBLAS_CORETYPE before dlopen, by our own look at
- * the processor. Without the library a plain loop does the same. */
+ * the processor. Without the library, or the memory that it
+ * takes, a plain loop does the same. */
 #ifndef RUNTIME_BLAS_H
 #define RUNTIME_BLAS_H
 
@@ -14,6 +15,7 @@ typedef struct Blas Blas;
  * asks limit_hit. */
 Blas *blas_new(int threads, const Limits *limits);
 void blas_free(Blas *b);
+/* More than there is memory for are not taken. */
 void blas_set_threads(Blas *b, int threads);
 
 /* C[m,n] = alpha * op(A) op(B) + beta * C, row-major, leading dimensions in elements. op is the

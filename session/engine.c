@@ -126,7 +126,10 @@ bool engine_ready(RelaySession *s, Engine engine, Span asked)
     if (engine != ENGINE_GPU)
         return true;
     Buf why = {0};
-    if (!session_jit(s))
+    bool jit = session_jit(s);
+    if (!jit && limit_refused(&s->cx.limits))
+        return false;
+    if (!jit)
         buf_str(&why, buf_text(&s->jit_why));
     else if (s->jit_table->gpu_open(s->jit, &why))
         return true;

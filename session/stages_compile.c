@@ -300,10 +300,12 @@ static void make_text(RelaySession *s, const RelayRequest *r, Make make, JitText
                                &(JitTextWish){.kind = kind, .target = target}, &out))
             write_compiled(s, r, &out);
         engine_release(s, &code);
+    } else if (def && session_status(s) != RELAY_OK) {
+        /* It has been said. */
     } else if (def && !s->jit) {
         diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "nothing can be compiled: %s",
                    buf_text(&why));
-    } else if (def && session_status(s) == RELAY_OK) {
+    } else if (def) {
         diag_error(s->cx.diags, E0701_CANNOT_COMPILE, def->span, "`@%s` cannot be compiled: %s",
                    def->name->text, buf_text(&why));
     }

@@ -164,7 +164,7 @@ static bool run_stage(TeRun *run, int i)
         shape_strides(s->rank, s->shape, strides);
         run->tensors[id] = tensor_view(run->tensors[view], s->rank, s->shape, strides, 0);
         run->data[id] = run->data[view];
-        return true;
+        return run->tensors[id] != NULL;
     }
     Tensor *t = tensor_new_raw(&run->cx->limits, s->dtype, s->rank, s->shape);
     if (!t)

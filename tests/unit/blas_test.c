@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define MOST 24
 
@@ -178,10 +180,69 @@ static void test_pool(int threads)
     pool_free(p);
 }
 
+/* Addresses of this process, in bytes. */
+static rlim_t addresses(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    CHECK(f && fscanf(f, "%lu", &pages) == 1);
+    if (f)
+        fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Where there is too little memory for the library products go on without it, and it is used when there is more. */
+static void test_want(Blas *b)
+{
+    struct rlimit before, little;
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    little = before;
+    for (int k = 0; k < 2; k++) {
+        little.rlim_cur = addresses() + ((rlim_t)100 << 20);
+        CHECK(setrlimit(RLIMIT_AS, &little) == 0);
+        compare(b, false, true, MOST, 5, 16, 2);
+        CHECK(!blas_core(b) && strstr(blas_error(b), "memory"));
+        CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    }
+}
+
+/* Threads that are in the library at once have a buffer each, or do without. */
+static void multiply_in_part(void *data, int64_t from, int64_t to)
+{
+    enum { SIDE = 200 };
+    static float ones[SIDE * SIDE];
+    float *out = malloc(sizeof ones);
+    for (int64_t i = from; i < to && out; i++) {
+        for (int j = 0; j < SIDE * SIDE; j++)
+            ones[j] = 1;
+        blas_sgemm(data, false, false, SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
+        CHECK(out[0] == SIDE && out[SIDE * SIDE - 1] == SIDE);
+    }
+    free(out);
+}
+
+static void test_threads_in_want(Blas *b)
+{
+    struct rlimit before, little;
+    Pool *p = pool_new(4);
+    pool_for(p, 4, 1, multiply_in_part, b);
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    little = before;
+    little.rlim_cur = addresses() + ((rlim_t)20 << 20);
+    CHECK(setrlimit(RLIMIT_AS, &little) == 0);
+    pool_for(p, 64, 1, multiply_in_part, b);
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    pool_free(p);
+}
+
 int main(void)
 {
     test_blocks();
     Blas *b = blas_new(2, NULL);
+    /* A sanitizer takes all addresses there are. */
+    bool limits = addresses() < (rlim_t)1 << 40;
+    if (limits)
+        test_want(b);
     test_gemm(b);
     test_gemm(NULL);
     if (blas_error(b))
@@ -190,6 +251,8 @@ int main(void)
         CHECK(blas_core(b) && blas_config(b));
     blas_set_threads(b, 1);
     test_gemm(b);
+    if (limits)
+        test_threads_in_want(b);
     blas_free(b);
     test_pool(0);
     test_pool(1);
