@@ -1,13 +1,16 @@
 """No failure looks like success: memory, a write or a read is refused at each place where the program asks for it, and LLVM dies there.
 
-    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--only NAME] [--kind memory|file|read|death] [--how once|burst|onward] [--at N]
+    fault.py [--relay RELAY] [--library FAULT.so] [--sample N] [--distinct] [--only NAME] [--kind memory|file|read|death]
+             [--how once|burst|onward] [--at N] [--words WORDS FILE...]
 
 Each scenario is a command with the files that it works on. Its points are the distinct call stacks that ask for memory, write to a
 file or read one (fault.c). The command runs for each point with that call refused, with a burst of calls from it on, and with all
 later ones. It must then give what it gives otherwise, or say what went wrong and end with 3 (memory), 2 (a file) or 1 (code that LLVM
 died of): no signal, no hang; what it printed is a beginning of what it prints otherwise; each file is what it was or what it should be, and no other file is
 left. A session whose cells come one by one may leave out the results of some, and its last cell must be right when memory is back.
-`--sample N` takes N points of each scenario, spread over all of them; tests/fault/kernel.py does the same to a Jupyter kernel."""
+`--sample N` takes N points of each scenario, spread over all of them; `--distinct` leaves out those that an earlier one had. With files the
+scenarios are those instead, each the command `--words` of one file, or of one example of a page, in which memory is refused; they are many,
+so only distinct points are tried. tests/fault/kernel.py does the same to a Jupyter kernel."""
 import argparse
 import collections
 import concurrent.futures
@@ -21,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 
 SECONDS = 20
@@ -222,7 +226,7 @@ def environment(library, kind, log, folder):
 
 class Runner:
     def __init__(self, relay, library):
-        self.relay, self.library = str(relay), str(library)
+        self.relay, self.library, self.starting = str(relay), str(library), threading.Lock()
 
     @functools.lru_cache
     def start(self, scenario):
@@ -246,16 +250,21 @@ class Runner:
     def run_once(self, scenario, kind, point, way, early):
         first, there = self.start(scenario)
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(first.name, folder, dirs_exist_ok=True)
             work = pathlib.Path(folder, "work")
-            log = Log(pathlib.Path(folder, "log"), point, WAYS[way], early=early)
-            with open(pathlib.Path(folder, "cells"), "rb") as cells:
-                try:
-                    done = subprocess.run(scenario.command(self.relay), cwd=work, env=environment(self.library, kind, log, folder),
-                                          stdin=cells, capture_output=True, timeout=SECONDS)
-                    status, out, err = done.returncode, done.stdout, done.stderr.decode(errors="replace")
-                except subprocess.TimeoutExpired:
-                    status, out, err = None, b"", ""
+            # A process that began while a program is copied would have the copy open, which then cannot be run.
+            with self.starting:
+                shutil.copytree(first.name, folder, dirs_exist_ok=True)
+                log = Log(pathlib.Path(folder, "log"), point, WAYS[way], early=early)
+                with open(pathlib.Path(folder, "cells"), "rb") as cells:
+                    process = subprocess.Popen(scenario.command(self.relay), cwd=work, env=environment(self.library, kind, log, folder),
+                                               stdin=cells, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            try:
+                out, err = process.communicate(timeout=SECONDS)
+                status, err = process.returncode, err.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                status, out, err = None, b"", ""
             files = {p.name: timeless(p.read_bytes()) for p in work.iterdir()}
             files = {n: data for n, data in files.items() if n in scenario.files or data != timeless(there.get(n, b""))}
             return Got(status, timeless(out), err, files, [] if point else log.points(), log.refused())
@@ -314,52 +323,82 @@ def points_of(points, sample, at=0):
     return [points[i] for i in sorted({(len(points) - 1) * i // (sample - 1) for i in range(sample)})]
 
 
+def scenarios_of(words, paths):
+    """Each file is one, or each of its examples."""
+    for path in paths:
+        text = pathlib.Path(path).read_text()
+        texts = re.findall(r"```relay\n(.*?)\n```", text, re.S) if path.endswith(".md") else [text]
+        for i, text in enumerate(texts):
+            yield Scenario(f"{path}:{i + 1}" if len(texts) > 1 else path, [*words.split(), "a.rly"], {"a.rly": text + "\n"}, None, kinds=["memory"])
+
+
+class Trial:
+    """Runs all that is asked for; `total` counts what came of it."""
+
+    def __init__(self, args, runner):
+        self.args, self.runner, self.total, self.seen = args, runner, collections.Counter(), set()
+
+    def scenario(self, scenario, kind):
+        """False: it ends with another status than it should when nothing is refused."""
+        usual = self.runner.run(scenario, kind)
+        if usual.status is None or usual.status != (usual.status if scenario.status is None else scenario.status):
+            print(f"{scenario.name}: status {usual.status}\n{usual.err}")
+            return False
+        new = [point for point in usual.points if not self.args.distinct or (kind, point[0]) not in self.seen]
+        self.seen.update((kind, stack) for stack, _ in new)
+        if new:
+            self.points(scenario, kind, usual, points_of(new, self.args.sample, self.args.at))
+            self.total["points"] += len(new)
+        return True
+
+    def points(self, scenario, kind, usual, points):
+        number = {point: i + 1 for i, point in enumerate(usual.points)}
+        ways = [way for way in WAYS if way == (self.args.how or way) and not (kind == "death" and way == "burst")]
+        jobs = [(point, way) for point in points for way in ways]
+        wrong = missed = 0
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            for (point, way), got in zip(jobs, pool.map(lambda j: self.runner.run(scenario, kind, *j), jobs)):
+                missed += not got.refused
+                why = verdict(scenario, kind, way, usual, got)
+                self.total[why.split(":")[0].split(" ")[0]] += 1
+                if why:
+                    wrong += 1
+                    print(f"{scenario.name}, {kind} refused {way} at {number[point]}: {why} {got.err.strip()[:100]!r}")
+                if self.args.at:
+                    print(*got, sep="\n")
+        self.total["missed"] += missed
+        if scenario.status is not None or wrong:
+            print(f"{scenario.name:16} {kind:6} {len(usual.points):6} points {len(jobs):6} runs {missed:5} missed {wrong:5} wrong", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     here = pathlib.Path(__file__).resolve().parents[2] / "build" / "release"
     parser.add_argument("--relay", type=pathlib.Path, default=os.environ.get("RELAY", here / "relay"))
     parser.add_argument("--library", type=pathlib.Path, default=None)
     parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--distinct", action="store_true")
     parser.add_argument("--only", action="append")
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--how", choices=WAYS)
     parser.add_argument("--at", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--words", default="check")
+    parser.add_argument("files", nargs="*")
     args = parser.parse_args()
+    args.distinct |= bool(args.files)
     relay = args.relay.resolve()
     runner = Runner(relay, (args.library or relay.parent / "fault.so").resolve())
+    trial = Trial(args, runner)
     graph = runner.run(next(s for s in SCENARIOS if s.name == "json"), "memory").out
-    total = collections.Counter()
-    for scenario in SCENARIOS:
+    for scenario in scenarios_of(args.words, args.files) if args.files else SCENARIOS:
         scenario.files = {n: graph if t is None else t for n, t in scenario.files.items()}
         for kind in scenario.kinds:
             if (args.only and scenario.name not in args.only) or (args.kind and kind != args.kind):
                 continue
-            usual = runner.run(scenario, kind)
-            if usual.status != scenario.status:
-                print(f"{scenario.name}: status {usual.status}\n{usual.err}")
+            if not trial.scenario(scenario, kind):
                 return 1
-            if kind == "death" and not usual.points:
-                continue  # nothing is compiled
-            points = points_of(usual.points, args.sample, args.at)
-            number = {point: i + 1 for i, point in enumerate(usual.points)}
-            ways = [way for way in WAYS if way == (args.how or way) and not (kind == "death" and way == "burst")]
-            jobs = [(point, way) for point in points for way in ways]
-            wrong = missed = 0
-            with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-                results = pool.map(lambda j: runner.run(scenario, kind, *j), jobs)
-                for (point, way), got in zip(jobs, results):
-                    missed += not got.refused
-                    why = verdict(scenario, kind, way, usual, got)
-                    total[why.split(":")[0].split(" ")[0]] += 1
-                    if why:
-                        wrong += 1
-                        print(f"{scenario.name}, {kind} refused {way} at {number[point]}: {why} {got.err.strip()[:100]!r}")
-                    if args.at:
-                        print(*got, sep="\n")
-            total["points"] += len(usual.points)
-            total["missed"] += missed
-            print(f"{scenario.name:16} {kind:6} {len(usual.points):6} points {len(jobs):6} runs {missed:5} missed {wrong:5} wrong", flush=True)
+    total = trial.total
     right, points, missed = total.pop("", 0), total.pop("points", 0), total.pop("missed", 0)
     print(f"{points} points, {right} runs right, {missed} of them without the point; {dict(total) or 'none wrong'}")
     return 1 if total or not right else 0
