@@ -137,22 +137,28 @@ static void choose_closure(Step *s)
 
 /* ---- matches ------------------------------------------------------------------------------------- */
 
-/* What the clause wants of the object's field. */
-static MatchField field_of(const PatternCode *p, uint32_t test, uint32_t field)
+/* What the clause wants of each field of the objects that it takes apart, by the tests of these; NULL: memory is refused. */
+static MatchField **wanted_fields(Choosing *c, const PatternCode *p)
 {
-    const PatternTest *t = &p->tests.at[test];
-    MatchField f = {.slot = NO_SLOT, .field = field};
-    uint8_t known = t->con ? known_of(t->con->fields[field]) : KNOWN_NOTHING;
-    for (size_t k = 0; k < p->binds.n; k++)
-        if (p->binds.at[k].parent == test && p->binds.at[k].field == field) {
-            known = p->binds.at[k].known;
-            f.slot = p->binds.at[k].slot;
+    MatchField **wanted = arena_new_array(&c->scratch, MatchField *, p->tests.n);
+    for (size_t k = 0; wanted && k < p->tests.n; k++) {
+        const PatternTest *t = &p->tests.at[k];
+        wanted[k] = arena_new_array(&c->scratch, MatchField, t->n);
+        if (!wanted[k])
+            return NULL;
+        for (uint32_t i = 0; i < t->n; i++) {
+            uint8_t known = t->con ? known_of(t->con->fields[i]) : KNOWN_NOTHING;
+            wanted[k][i] = (MatchField){.slot = NO_SLOT, .field = i, .head = known_head(known)};
         }
-    for (uint32_t k = test + 1; k < p->tests.n; k++)
-        if (p->tests.at[k].parent == test && p->tests.at[k].field == field)
-            f.part = k;
-    f.head = known_head(known);
-    return f;
+        if (k > 0)
+            wanted[t->parent][t->field].part = (uint32_t)k;
+    }
+    for (size_t k = 0; wanted && k < p->binds.n; k++) {
+        const PatternBind *b = &p->binds.at[k];
+        wanted[b->parent][b->field].slot = b->slot;
+        wanted[b->parent][b->field].head = known_head(b->known);
+    }
+    return wanted;
 }
 
 typedef enum FieldGroup {
@@ -174,17 +180,14 @@ static FieldGroup group_of(const MatchField *f)
 }
 
 /* The fields that the clause names, and those that somebody must let go of. */
-static MatchPart part_of(Choosing *c, const PatternCode *p, uint32_t test)
+static MatchPart part_of(Choosing *c, const MatchField *wanted, uint32_t n)
 {
-    uint32_t n = p->tests.at[test].n;
     MatchPart part = {.fields = arena_new_array(&c->unit->arena, MatchField, n)};
     uint32_t *ends[] = {&part.parts, &part.scalars, &part.bound, &part.n};
     for (uint32_t group = FIELD_PART; part.fields && group < FIELD_NOTHING; group++) {
-        for (uint32_t i = 0; i < n; i++) {
-            MatchField f = field_of(p, test, i);
-            if (group_of(&f) == group)
-                part.fields[part.n++] = f;
-        }
+        for (uint32_t i = 0; i < n; i++)
+            if (group_of(&wanted[i]) == group)
+                part.fields[part.n++] = wanted[i];
         *ends[group] = part.n;
     }
     return part;
@@ -198,11 +201,14 @@ static MatchCase clause_case(Choosing *c, const Step *s, uint32_t clause)
         to.slot = p->binds.n > 0 ? p->binds.at[0].slot : NO_SLOT;
         return to;
     }
-    to.whole = part_of(c, p, 0);
+    MatchField **wanted = wanted_fields(c, p);
+    if (!wanted)
+        return to;
+    to.whole = part_of(c, wanted[0], p->tests.at[0].n);
     to.n_others = (uint32_t)p->tests.n - 1;
     to.others = arena_new_array(&c->unit->arena, MatchPart, to.n_others);
     for (uint32_t i = 0; to.others && i < to.n_others; i++)
-        to.others[i] = part_of(c, p, i + 1);
+        to.others[i] = part_of(c, wanted[i + 1], p->tests.at[i + 1].n);
     return to;
 }
 
@@ -399,43 +405,61 @@ static void choose_get(Step *s)
 
 /* ---- tail calls ------------------------------------------------------------------------------------ */
 
-/* Whether another of the arguments that still wait is to be read in the slot. */
-static bool is_read(const Step *s, const bool *waits, uint32_t slot)
+/* Whether the argument stands already where it goes. */
+static bool stays(const Step *s, uint32_t i)
 {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (waits[i] && i != slot && s->args[i].base == BASE_SLOTS && s->args[i].at == slot)
-            return true;
-    return false;
+    return s->args[i].base == BASE_SLOTS && s->args[i].at == i;
+}
+
+/* Of several that read one slot the last takes what is in it, in the order that they have now. */
+static void order_last(Choosing *c, Move *moves, uint32_t n)
+{
+    bool *taken = arena_new_array(&c->scratch, bool, captured_at(c->code));
+    for (uint32_t i = 0; taken && i < n; i++)
+        if (moves[i].from.base == BASE_SLOTS)
+            taken[moves[i].from.at] |= moves[i].from.last;
+    for (uint32_t i = n; taken && i-- > 0;) {
+        Operand *o = &moves[i].from;
+        if (o->base != BASE_SLOTS)
+            continue;
+        o->last = taken[o->at];
+        taken[o->at] = false;
+    }
 }
 
 /* The order in which the arguments can go to the first slots, none overwriting what another one needs; none for those that stand there
  * already. When two would change places they go the long way. */
 static void choose_again(Choosing *c, Step *s)
 {
-    bool *waits = arena_new_array(&c->scratch, bool, s->n + 1);
+    uint32_t *readers = arena_new_array(&c->scratch, uint32_t, captured_at(c->code)); /* by slot */
+    uint32_t *ready = arena_new_array(&c->scratch, uint32_t, s->n + 1);
     Move *moves = arena_new_array(&c->unit->arena, Move, s->n + 1);
-    uint32_t n = 0, left = 0;
-    for (uint32_t i = 0; waits && moves && i < s->n; i++) {
-        Operand o = s->args[i];
-        bool stays = o.base == BASE_SLOTS && o.at == i;
-        if (stays && !o.last && o.known < KNOWN_SCALAR)
-            return;
-        waits[i] = !stays;
-        left += !stays;
-    }
-    for (bool found = true; found && left > 0;) {
-        found = false;
-        for (uint32_t i = 0; i < s->n; i++) {
-            if (!waits[i] || is_read(s, waits, i))
-                continue;
-            moves[n++] = (Move){s->args[i], i};
-            waits[i] = false;
-            left--;
-            found = true;
-        }
-    }
-    if (left > 0 || !waits || !moves)
+    uint32_t n = 0, n_ready = 0, left = 0;
+    if (!readers || !ready || !moves)
         return;
+    for (uint32_t i = 0; i < s->n; i++) {
+        Operand o = s->args[i];
+        if (stays(s, i) && !o.last && o.known < KNOWN_SCALAR)
+            return;
+        if (stays(s, i))
+            continue;
+        left++;
+        if (o.base == BASE_SLOTS)
+            readers[o.at]++;
+    }
+    for (uint32_t i = s->n; i-- > 0;)
+        if (!stays(s, i) && readers[i] == 0)
+            ready[n_ready++] = i;
+    while (n_ready > 0) {
+        uint32_t to = ready[--n_ready];
+        Operand o = s->args[to];
+        moves[n++] = (Move){o, to};
+        if (o.base == BASE_SLOTS && --readers[o.at] == 0 && o.at < s->n && !stays(s, o.at))
+            ready[n_ready++] = o.at;
+    }
+    if (n < left)
+        return;
+    order_last(c, moves, n);
     s->moves = moves;
     s->a = n;
     s->run = RUN_AGAIN;
