@@ -108,7 +108,7 @@ void ctx_collect(Ctx *cx)
 TypeVar *typevar_new(Ctx *cx, const Name *name, Span span)
 {
     TypeVar *v = type_heap_alloc(&cx->heap, sizeof *v);
-    *v = (TypeVar){.name = name, .span = span};
+    *v = (TypeVar){.name = name, .number = cx->vars++, .span = span};
     return v;
 }
 
@@ -143,10 +143,13 @@ static Object *nullary_object(Ctx *cx, const ObjectInfo *info)
 /* There are as many as different constructors: definitions that come again, or differ in their fields alone, share them. */
 static const ObjectInfo *con_info(Ctx *cx, const ObjectInfo *wanted)
 {
-    void **slot = ptrmap_slot(&cx->con_infos, wanted->name);
+    const uintptr_t key[] = {(uintptr_t)wanted->name, (uintptr_t)wanted->type_name, wanted->tag,
+                             wanted->arity};
+    uint64_t hash = hash_bytes(key, sizeof key, 0) | 1;
+    void **slot = ptrmap_slot(&cx->con_infos, (const void *)(uintptr_t)hash);
     for (ConInfo *c = *slot; c; c = c->next)
-        if (c->info.type_name == wanted->type_name && c->info.tag == wanted->tag &&
-            c->info.arity == wanted->arity)
+        if (c->info.name == wanted->name && c->info.type_name == wanted->type_name &&
+            c->info.tag == wanted->tag && c->info.arity == wanted->arity)
             return &c->info;
     ConInfo *c = arena_new(&cx->arena, ConInfo);
     *c = (ConInfo){.info = *wanted, .next = *slot};

@@ -36,13 +36,14 @@ struct Ctx {
     Progress *progress; /* of the session's work; NULL: nobody looks */
     TypeTable types;
     uint32_t holes; /* number of the next hole */
+    uint32_t vars; /* of the next type variable */
     Vec(DimSymbol) symbols; /* extent INT64_MIN + k is symbol k */
     const OpTable *ops; /* the operators there are */
     PtrMap op_index; /* name -> Op; made when an operator is first looked up */
     bool forms; /* an operator was named that stands for a program (OP_FORM) */
     PtrMap op_types; /* Op -> Type: of operators used as values */
     PtrMap rules; /* Op -> Module: the text of its gradient (passes/adjoint.h), once it was read */
-    PtrMap con_infos; /* text of a name -> what constructors of that name share with their values */
+    PtrMap con_infos; /* hash of what tells constructors apart -> what those with it share with their values */
     PtrMap
         stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */
     Pool *pool;

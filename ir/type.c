@@ -390,6 +390,18 @@ const Type *type_refresh(Ctx *cx, const Type *t)
     return t->open ? type_mapped(cx, t, (Mapping){.leaf = refresh_leaf}) : t;
 }
 
+/* What stands for the variable; NULL: itself. Variables that are bound together were mostly made one after the other. */
+static const Type *put_for(const Mapping *m, const TypeVar *v)
+{
+    uint32_t at = m->n > 0 ? v->number - m->vars[0]->number : 0;
+    if (at < m->n && m->vars[at] == v)
+        return m->with[at];
+    for (uint32_t i = 0; i < m->n; i++)
+        if (m->vars[i] == v)
+            return m->with[i];
+    return NULL;
+}
+
 static bool binds(const Type *t, const TypeVar *v)
 {
     for (uint32_t i = 0; t->kind == TYPE_FUNC && i < t->n_params; i++)
@@ -401,20 +413,20 @@ static bool binds(const Type *t, const TypeVar *v)
 /* A function type that binds a variable again, as one that was put into itself: inside it is another. */
 static bool subst_beneath(Ctx *cx, const Mapping *m, const Type *t, const Type **out)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->n; i++)
-        n += !binds(t, m->vars[i]);
-    if (n == m->n)
+    bool again = false;
+    for (uint32_t i = 0; i < t->n_params && !again; i++)
+        again = put_for(m, t->params[i]) != NULL;
+    if (!again)
         return false;
-    const TypeVar **vars = arena_new_array(ctx_scratch(cx), const TypeVar *, n);
-    const Type **with = arena_new_array(ctx_scratch(cx), const Type *, n);
+    const TypeVar **vars = arena_new_array(ctx_scratch(cx), const TypeVar *, m->n);
+    const Type **with = arena_new_array(ctx_scratch(cx), const Type *, m->n);
     Mapping rest = {.leaf = m->leaf, .vars = vars, .with = with, .depth = m->depth};
     for (uint32_t i = 0; i < m->n; i++)
         if (!binds(t, m->vars[i])) {
             vars[rest.n] = m->vars[i];
             with[rest.n++] = m->with[i];
         }
-    *out = n ? type_mapped(cx, t, rest) : t;
+    *out = rest.n ? type_mapped(cx, t, rest) : t;
     return true;
 }
 
@@ -423,9 +435,9 @@ static bool subst_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **o
     *t = *out = type_find(*t);
     if ((*t)->kind == TYPE_FUNC && (*t)->n_params)
         return subst_beneath(cx, m, *t, out);
-    for (uint32_t i = 0; (*t)->kind == TYPE_VAR && i < m->n; i++)
-        if (m->vars[i] == (*t)->var)
-            *out = m->with[i];
+    const Type *with = (*t)->kind == TYPE_VAR ? put_for(m, (*t)->var) : NULL;
+    if (with)
+        *out = with;
     return (*t)->kind == TYPE_VAR;
 }
 

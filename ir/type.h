@@ -64,6 +64,7 @@ typedef enum TypeKind {
 /* A type parameter of a function or a data type. */
 typedef struct TypeVar {
     const Name *name;
+    uint32_t number; /* those of one context are counted as they are made */
     Span span;
     const struct Op *
         op; /* of an operator used as a value: its relation holds between the parameters; else NULL */
