@@ -382,10 +382,8 @@ void fn_release_dead(Fn *f)
 {
     for (; f->made.n > 0 && vec_last(&f->made).block == f->block; f->made.n--)
         fn_release_cold(f, repr_of(vec_last(&f->made).type), vec_last(&f->made).value);
-    Expr *e = f->block->body;
-    for (uint32_t i = 0; i < f->at; i++)
-        e = expr_as_let(e)->body;
-    release_operands(f, expr_as_let(e) ? expr_as_let(e)->value : e);
+    const Let *let = expr_as_let(f->here);
+    release_operands(f, let ? let->value : f->here);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------------------------- */
@@ -618,17 +616,17 @@ static Ssa lent_end(Fn *f, Expr *e)
     return v;
 }
 
-static Ssa make_block(Fn *f, LiveBlock *block, const Type *type, bool tail)
+static Ssa make_block(Fn *f, const Type *type, bool tail)
 {
-    Expr *e = block->body;
     f->fields = NULL;
-    for (Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
+    for (Let *let = expr_as_let(f->here); let; let = expr_as_let(f->here)) {
         let = make_let(f, let, tail);
         if (!let)
             return NULL;
         f->at++;
-        e = let->body;
+        f->here = let->body;
     }
+    Expr *e = f->here;
     Ssa v = f->fields;
     f->fields = NULL;
     f->moved.n = 0;
@@ -665,6 +663,7 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
 {
     LiveBlock *outer = f->block;
     uint32_t at = f->at;
+    Expr *here = f->here;
     bool outer_tail = f->tail;
     VarStack scope = stack_copy(f, &f->scope), moved = stack_copy(f, &f->moved);
     KeptCells kept = cells_copy(f);
@@ -672,6 +671,7 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     f->block = block;
     f->tail = tail;
     f->at = 0;
+    f->here = block->body;
     fn_cells_enter(f);
     if (start)
         start(f, data);
@@ -680,10 +680,11 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     if (block->calls && !guarded)
         fn_guard(f);
     f->ended = false;
-    Ssa v = make_block(f, block, type, tail);
+    Ssa v = make_block(f, type, tail);
     f->block = outer;
     f->tail = outer_tail;
     f->at = at;
+    f->here = here;
     f->scope = scope;
     f->moved = moved;
     f->kept = kept;

@@ -959,6 +959,7 @@ struct Fn {
     LiveBlock *block;
     bool tail; /* its end is the function's */
     uint32_t at; /* position in it */
+    Expr *here; /* the let at that position, or what the block ends with */
     VarStack moved; /* handed on by the position being made */
     VarStack waiting; /* ended, but the plan still reads them */
     KeptCells kept;
