@@ -43,7 +43,7 @@ struct Ctx {
     bool forms; /* an operator was named that stands for a program (OP_FORM) */
     PtrMap op_types; /* Op -> Type: of operators used as values */
     PtrMap rules; /* Op -> Module: the text of its gradient (passes/adjoint.h), once it was read */
-    PtrMap con_infos; /* hash of what tells constructors apart -> what those with it share with their values */
+    PtrMap con_infos; /* hash of what tells constructors apart -> what their values share */
     PtrMap
         stand_ins; /* Name -> Type: variables that stand for holes where those are shown, as `?1` */
     Pool *pool;
