@@ -22,6 +22,7 @@ typedef struct Fold {
     unsigned kept;          /* flags of operators that are not folded */
     Purity purity;
     Totality total;
+    PtrMap stays;           /* Tuple -> the one field that may not go, + 1; 0: none; or SEVERAL */
 } Fold;
 
 static bool constant_value(Ctx *cx, const Expr *e, Value *out)
@@ -182,14 +183,28 @@ static bool may_go(Fold *fold, const Expr *e)
            (!fold->run->context->for_code || total_of(&fold->total, e));
 }
 
+#define SEVERAL UINT32_MAX
+
+/* The place + 1 of the one field that may not go; 0: all may. */
+static uint32_t field_that_stays(Fold *fold, const Tuple *t)
+{
+    uint32_t stays = 0;
+    for (uint32_t i = 0; stays != SEVERAL && i < t->fields.n; i++)
+        if (!may_go(fold, t->fields.at[i]))
+            stays = stays ? SEVERAL : i + 1;
+    return stays;
+}
+
 /* What nobody takes from a tuple may still have to happen; a tuple that was folded has happened. */
 static bool others_may_go(Fold *fold, const Expr *tuple, int64_t taken)
 {
     const Tuple *t = expr_as_tuple(tuple);
-    bool may = true;
-    for (uint32_t i = 0; t && may && i < t->fields.n; i++)
-        may = i == taken || may_go(fold, t->fields.at[i]);
-    return may;
+    if (!t)
+        return true;
+    if (!ptrmap_has(&fold->stays, t))
+        ptrmap_put(&fold->stays, t, (void *)(uintptr_t)field_that_stays(fold, t));
+    uint32_t stays = (uint32_t)(uintptr_t)ptrmap_find(&fold->stays, t);
+    return stays == 0 || stays == taken + 1;
 }
 
 enum { RULE_CALL, RULE_LARGE, RULE_COSTLY, RULE_KEPT, RULE_USE, RULE_IF, RULE_FIELD };
@@ -358,6 +373,7 @@ static Function *fold_function(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     purity_deinit(&fold.purity);
     totality_deinit(&fold.total);
+    ptrmap_deinit(&fold.stays);
     return expr_as_function(now);
 }
 

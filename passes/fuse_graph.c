@@ -96,9 +96,11 @@ static void link_tuple(FuseGraph *g, const Tuple *t, uint32_t at)
     }
 }
 
+enum { OF_TENSORS = 1, OF_OTHERS };
+
 static bool all_tensors(const Type *tuple)
 {
-    if (!tuple || tuple->kind != TYPE_TUPLE)
+    if (tuple->kind != TYPE_TUPLE)
         return false;
     for (uint32_t i = 0; i < tuple->n; i++)
         if (!is_tensor(tuple->parts[i]))
@@ -106,9 +108,20 @@ static bool all_tensors(const Type *tuple)
     return true;
 }
 
+/* Looked at once, however many of its fields are taken. */
+static bool is_of_tensors(FuseGraph *g, const Type *tuple)
+{
+    if (!tuple)
+        return false;
+    void **known = places_slot(&g->tuples, &g->arena, tuple);
+    if (!*known)
+        *known = (void *)(uintptr_t)(all_tensors(tuple) ? OF_TENSORS : OF_OTHERS);
+    return (uintptr_t)*known == OF_TENSORS;
+}
+
 static void link_tuple_get(FuseGraph *g, const TupleGet *t, uint32_t at)
 {
-    if (all_tensors(t->tuple->type)) {
+    if (is_of_tensors(g, t->tuple->type)) {
         link_to(g, t->tuple, at, OP_INJECTIVE);
         return;
     }

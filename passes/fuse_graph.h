@@ -36,6 +36,7 @@ typedef struct FuseGraph {
     Arena arena;
     Vec(FuseNode *) nodes; /* operands before what uses them */
     Places index; /* Expr -> FuseNode */
+    Places tuples; /* Type -> whether it is a tuple of tensors alone */
     uint32_t search;
     uint32_t most; /* calls in one group */
     bool for_code;

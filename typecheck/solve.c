@@ -151,7 +151,7 @@ static void relation_fail(Checker *ck, Relation *r)
 
 static RelResult project(Checker *ck, Relation *r)
 {
-    const Type *tuple = type_find(r->now[0]);
+    const Type *tuple = type_find(r->in[0]);
     if (tuple->kind == TYPE_HOLE)
         return REL_WAIT;
     if (tuple->kind == TYPE_TUPLE && r->index >= 0 && r->index < tuple->n) {
@@ -187,13 +187,13 @@ static RelResult project(Checker *ck, Relation *r)
 
 static RelResult relation_step(Checker *ck, Relation *r)
 {
+    if (!r->op)
+        return project(ck, r);
     bool tainted = false;
     for (uint32_t i = 0; i < r->n; i++) {
         r->now[i] = type_resolve(ck->cx, r->in[i]);
         tainted = tainted || is_tainted(r->now[i]);
     }
-    if (!r->op && !tainted)
-        return project(ck, r);
     RelResult result = REL_FAILED;
     size_t errors = ck->cx->diags->errors;
     if (!tainted) {
