@@ -138,15 +138,15 @@ static void enter(RelaySession *s, const Cells *c, Answer *a)
     }
 }
 
-/* Numbers may differ in their last digits, and so the room that columns take. */
+/* Numbers may differ in their last digits, and so the room that columns take and where lines end. */
 static bool same_answers(const Answer *a, const Answer *b)
 {
     const char *x = buf_text((Buf *)(uintptr_t)&a->value),
                *y = buf_text((Buf *)(uintptr_t)&b->value);
     for (;;) {
         char *p, *q;
-        x += strspn(x, " ");
-        y += strspn(y, " ");
+        x += strspn(x, " \n");
+        y += strspn(y, " \n");
         if (!*x || !*y)
             return *x == *y;
         double s = strtod(x, &p), t = strtod(y, &q);
