@@ -158,7 +158,41 @@ def types(n):
     return "".join(f"type T{i} {{ A{i}, B{i}(T{i}, int32), }}\n" for i in range(8 * n)) + main_of("%x: int32", [], "%x")
 
 
-SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, recursion, effects, shared, generic, refs, types)}
+def fields(n):
+    """A constructor and a tuple of many fields, which are made, taken apart and looked at."""
+    many, names, values = (", ".join(row) for row in (["int32"] * 20 * n, [f"%a{i}" for i in range(20 * n)], [f"{i}" for i in range(20 * n)]))
+    text = f"type Wide {{ Wide({many}), }}\ndef @sum(%w: Wide) -> int32 {{\n  match (%w) {{ Wide({names}) => add(%a0, %a{n}) }}\n}}\n"
+    return text + main_of("", [f"let %t = ({values})"] + [f"let %p{i} = %t.{i}" for i in range(20 * n)], f"add(@sum(Wide({values})), %p{n})")
+
+
+def params(n):
+    """Many type parameters, of a data type and of a function."""
+    names, params, values = (", ".join(row) for row in ([f"A{i}" for i in range(20 * n)], [f"%a{i}: A{i}" for i in range(20 * n)], [f"{i}" for i in range(20 * n)]))
+    text = f"type Wide[{names}] {{ Wide({names}), }}\ndef @last[{names}]({params}) -> A{n} {{ %a{n} }}\n"
+    return text + main_of("", [f"let %w = Wide({values})"], f"@last({values})")
+
+
+def turned(n):
+    """A call of itself whose arguments each go where another is."""
+    names = [f"%a{i}" for i in range(n)]
+    text = f"def @turn(%n: int32, {', '.join(f'{a}: int32' for a in names)}) -> int32 {{\n  if (equal(%n, 0)) {{ %a0 }} else {{ "
+    text += f"@turn(subtract(%n, 1), {', '.join(['%n'] + names[:-1])}) }}\n}}\n"
+    return text + main_of("", [], f"@turn(2, {', '.join(str(i) for i in range(n))})")
+
+
+def namesakes(n):
+    """One constructor's name in many types."""
+    return "".join(f"type T{i} {{ A, B{i}, }}\n" for i in range(40 * n)) + main_of("", [], "1")
+
+
+def forms(n):
+    """Many forms of objects, and the first of them looked up again and again."""
+    text = "".join(f"type T{i} {{ A{i}(int32), }}\n" for i in range(8 * n)) + "def @pair[A, B](%a: A, %b: B) -> (A, B) { (%a, %b) }\n"
+    text += "def @loop(%n: int32) -> int32 {\n  if (equal(%n, 0)) { 0 } else {\n    let %p = @pair(%n, True);\n    let %q = @pair(True, %n);\n    @loop(subtract(%n, 1))\n  }\n}\n"
+    return text + main_of("", ["let %first = @loop(2)"] + [f"let %a{i} = A{i}({i})" for i in range(8 * n)], f"@loop({400 * n})")
+
+
+SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, calls, marked, doubling, recursion, effects, shared, generic, refs, types, fields, params, turned, namesakes, forms)}
 # What may grow faster, up to which power, and why; all else is held to POWER.
 ALLOWED = [
     (r"diff|print-all|html|:pass .*|:explain pass .*", r"chain|skip|half|mirror|layers|lets|fan", 1.8, "lines are compared up to 2,000 differences, in their square"),
@@ -185,7 +219,7 @@ def jobs(relay):
     rows = {"fmt": ["fmt", "-"], "check": ["check", "-"], "explain": ["check", "--explain", "-"], "to-json": ["fmt", "--to", "json", "-"],
             "summary": ["summary", "-"], "O3": ["opt", "-O", "3", "-p", "-O3", "-"], "diff": ["opt", "--diff", "-p", "SimplifyExpr,FuseOps", "-"],
             "print-all": ["opt", "--print-after-all", "-p", "SimplifyExpr,FuseOps", "-"], "html": ["opt", "--html", "%out", "-p", "FuseOps", "-"],
-            "equal": ["equal", "-", "-"], "lowered": ["compile", "--emit", "lowered", "-o", "%out", "-"]}
+            "run": ["run", "--exec", "interp", "-"], "equal": ["equal", "-", "-"], "lowered": ["compile", "--emit", "lowered", "-o", "%out", "-"]}
     for name in (":type @main", ":show types @main", ":show text @main", ":show graph @main", ":hash @main", ":why @main", ":explain types @main",
                  ":explain pass FuseOps @main", ":explain pass FoldConstant @main", ":pass SimplifyExpr,FuseOps @main", ":summary @main",
                  ":blame SimplifyExpr,FuseOps @main", ":edit @main", ":export %out @main", ":equal (@main, @main)"):
