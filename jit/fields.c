@@ -119,8 +119,11 @@ Let *fn_bind_projections(Fn *f, Let *let, uint32_t n, const Type *type, Ssa fiel
     for (uint32_t i = 0; i < n; i++) {
         let = expr_as_let(let->body);
         uint32_t at = (uint32_t)expr_as_tuple_get(let->value)->index;
+        const Type *wanted = fn_type(f, &let->var->base);
         f->at++;
-        fn_bind(f, let->var, fn_type(f, &let->var->base), values[at]);
+        if (!fn_stands_for(f, type->parts[at], wanted))
+            return NULL;
+        fn_bind(f, let->var, wanted, values[at]);
         bound |= (uint64_t)1 << at;
     }
     for (uint32_t i = 0; i < type->n; i++)

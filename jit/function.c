@@ -213,14 +213,17 @@ Ssa fn_borrow(Fn *f, const Expr *atom)
     return val && val->at ? val->at : LLVMGetUndef(gen_type(f->g, repr_of(type)));
 }
 
-/* A polymorphic function that came from elsewhere has no code at the one type that is wanted. */
-static bool is_of_type(Fn *f, const Val *val, const Type *type)
+bool fn_stands_for(Fn *f, const Type *own, const Type *wanted)
 {
-    if (val->repr.kind == REPR_SCALAR || val->type == type || !val->type ||
-        !type_holds_polymorphic(val->type) || type_holds_polymorphic(type))
+    if (own == wanted || !type_holds_polymorphic(own) || type_holds_polymorphic(wanted))
         return true;
     return gen_refuse(f->g, "a polymorphic function stands where `%s` is wanted",
-                      type_str(f->g->cx, type));
+                      type_str(f->g->cx, wanted));
+}
+
+static bool is_of_type(Fn *f, const Val *val, const Type *type)
+{
+    return val->repr.kind == REPR_SCALAR || !val->type || fn_stands_for(f, val->type, type);
 }
 
 Ssa fn_take_as(Fn *f, const Expr *atom, const Type *type)
@@ -480,6 +483,8 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     Val *old = fn_val(f, value);
     if (!old)
         return fn_take(f, value);
+    if (old->at && !is_of_type(f, old, fn_type(f, &var->base)))
+        return NULL;
     Ssa at = old->at && !old->fixed ? fn_take(f, value) : NULL;
     Val *val = fn_bind(f, var, old->type, at);
     if (old->fixed) /* nobody counts it, under either name */
@@ -565,6 +570,14 @@ static Let *compute_let(Fn *f, Let *let, const Type *type, bool tail)
     return let;
 }
 
+/* Whether the variable has a type that what the value gives, which was made elsewhere, can have. */
+static bool gives_type(Fn *f, const Let *let, const Type *type)
+{
+    const Expr *e = let->value;
+    bool made = e->kind == EXPR_CALL || e->kind == EXPR_TUPLE_GET || e->kind == EXPR_REF_READ;
+    return !made || e->type == let->var->base.type || fn_stands_for(f, fn_type(f, e), type);
+}
+
 /* The last let that is made with this one; NULL when the block does not go on. */
 static Let *make_let(Fn *f, Let *written, bool tail)
 {
@@ -578,6 +591,8 @@ static Let *make_let(Fn *f, Let *written, bool tail)
                    type_str(f->g->cx, type), let->var->name->text);
         return NULL;
     }
+    if (!gives_type(f, let, type))
+        return NULL;
     if (plan_group(f, let, type))
         return f->g->failed ? NULL : written;
     bool given = f->wants_fields && let_is_last(let);

@@ -997,6 +997,8 @@ Val *fn_val(Fn *f, const Expr *atom);
 Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at);
 /* The function of this type that a definition, an operator or a constructor is as a value; NULL after refusing. */
 Instance *fn_instance_of_atom(Fn *f, const Expr *atom, const Type *type);
+/* False after refusing: a polymorphic function that came from elsewhere has no code at the one type that is wanted. */
+bool fn_stands_for(Fn *f, const Type *own, const Type *wanted);
 /* The operand's value, lent. */
 Ssa fn_borrow(Fn *f, const Expr *atom);
 /* The operand's value, owned: moved when this is its last use. */
