@@ -22,7 +22,8 @@ typedef struct Fold {
     unsigned kept;          /* flags of operators that are not folded */
     Purity purity;
     Totality total;
-    PtrMap stays;           /* Tuple -> the one field that may not go, + 1; 0: none; or SEVERAL */
+    PtrMap tuples;          /* Tuple -> what it was before its fields were folded */
+    PtrMap stays; /* such a one -> the one field that may not go, + 1; 0: none; or SEVERAL */
 } Fold;
 
 static bool constant_value(Ctx *cx, const Expr *e, Value *out)
@@ -195,10 +196,10 @@ static uint32_t field_that_stays(Fold *fold, const Tuple *t)
     return stays;
 }
 
-/* What nobody takes from a tuple may still have to happen; a tuple that was folded has happened. */
-static bool others_may_go(Fold *fold, const Expr *tuple, int64_t taken)
+/* What nobody takes from a tuple may still have to happen; one that nobody wrote is a constant. */
+static bool others_may_go(Fold *fold, const Tuple *tuple, int64_t taken)
 {
-    const Tuple *t = expr_as_tuple(tuple);
+    const Tuple *t = ptrmap_find(&fold->tuples, tuple);
     if (!t)
         return true;
     if (!ptrmap_has(&fold->stays, t))
@@ -326,11 +327,11 @@ static Expr *fold_any(Rewriter *rw, const Expr *old, Expr *now)
         const Constant *cond = expr_as_constant(e->cond);
         return !cond ? now : value_is_true(cond->value) ? e->then : e->otherwise;
     }
+    case EXPR_TUPLE: ptrmap_put(&fold->tuples, now, (void *)(uintptr_t)old); return now;
     case EXPR_TUPLE_GET: {
         const TupleGet *e = expr_as_tuple_get(now);
         const Tuple *t = expr_as_tuple(e->tuple);
-        return t && e->index < t->fields.n &&
-                       others_may_go(fold, expr_as_tuple_get(old)->tuple, e->index)
+        return t && e->index < t->fields.n && others_may_go(fold, t, e->index)
                    ? t->fields.at[e->index]
                    : now;
     }
@@ -373,6 +374,7 @@ static Function *fold_function(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     purity_deinit(&fold.purity);
     totality_deinit(&fold.total);
+    ptrmap_deinit(&fold.tuples);
     ptrmap_deinit(&fold.stays);
     return expr_as_function(now);
 }
