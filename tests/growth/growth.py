@@ -182,7 +182,7 @@ def turned(n):
 
 def namesakes(n):
     """One constructor's name in many types."""
-    return "".join(f"type T{i} {{ A, B{i}, }}\n" for i in range(40 * n)) + main_of("", [], "1")
+    return "".join(f"type T{i} {{ A, B{i}, }}\n" for i in range(16 * n)) + main_of("", [], "1")
 
 
 def forms(n):
@@ -200,7 +200,7 @@ ALLOWED = [
     (r"lowered", r".*", 1.6, "control code of one function, up to a bound"),
     (r"FirstOrderGradient|gradient|LazyGradientInit", r"fan", 1.6, "types of tuples of all parts"),
     (r":blame .*", r"doubling", math.inf, "what it evaluates doubles with each part"),
-    (r":.*", r"arms|generic|half|mirror|fields", 1.4, "small: what a session notes about a cell"),
+    (r":.*", r"arms|generic|half|mirror|fields|forms", 1.4, "small: what a session notes about a cell"),
 ]
 # What a pass needs besides a program.
 GIVEN = {
