@@ -129,6 +129,9 @@ static void leave(void)
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------------- */
 
+/* Sessions in several threads load it one after the other. */
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
 /* Large enough for all threads, and for the kernels that want a buffer. */
 enum { FIRST = 256 };
 
@@ -214,6 +217,7 @@ static void load_with_care(Blas *b)
     struct sigevent event = {
         .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGVTALRM, .sigev_value.sival_ptr = &loads};
     timer_t timer;
+    pthread_mutex_lock(&loading);
     sigaction(SIGVTALRM, &ours, &before);
     bool timed = timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0;
     if (timed)
@@ -225,6 +229,7 @@ static void load_with_care(Blas *b)
     if (timed)
         timer_delete(timer);
     sigaction(SIGVTALRM, &before, NULL);
+    pthread_mutex_unlock(&loading);
 }
 
 static bool ready(Blas *b)
@@ -245,11 +250,16 @@ static bool ready(Blas *b)
 
 void blas_set_threads(Blas *b, int threads)
 {
-    if (!b || (b->library && threads > b->threads && !is_room(room_for(threads))))
+    bool more = b && b->library && threads > b->threads;
+    if (!b || (more && !is_room(room_for(threads))))
         return;
     b->threads = threads;
-    if (b->library && threads > 0)
+    pthread_mutex_lock(&loading);
+    if (more)
         use_threads(b, threads);
+    else if (b->library && threads > 0)
+        b->set_threads(threads);
+    pthread_mutex_unlock(&loading);
 }
 
 const char *blas_core(Blas *b)

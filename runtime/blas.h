@@ -2,8 +2,7 @@
  *
  * The library picks its kernels when it is loaded, from a list of processors that may be older than
  * this one; so the core type is told it through OPENBLAS_CORETYPE before dlopen, by our own look at
- * the processor. Without the library, or the memory that it
- * takes, a plain loop does the same. */
+ * the processor. Without the library, or the memory that it takes, a plain loop does the same. */
 #ifndef RUNTIME_BLAS_H
 #define RUNTIME_BLAS_H
 

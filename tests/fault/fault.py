@@ -226,7 +226,7 @@ def environment(library, kind, log, folder):
 
 class Runner:
     def __init__(self, relay, library):
-        self.relay, self.library, self.starting = str(relay), str(library), threading.Lock()
+        self.relay, self.refuser, self.starting = str(relay), str(library), threading.Lock()
 
     @functools.lru_cache
     def start(self, scenario):
@@ -256,7 +256,7 @@ class Runner:
                 shutil.copytree(first.name, folder, dirs_exist_ok=True)
                 log = Log(pathlib.Path(folder, "log"), point, WAYS[way], early=early)
                 with open(pathlib.Path(folder, "cells"), "rb") as cells:
-                    process = subprocess.Popen(scenario.command(self.relay), cwd=work, env=environment(self.library, kind, log, folder),
+                    process = subprocess.Popen(scenario.command(self.relay), cwd=work, env=environment(self.refuser, kind, log, folder),
                                                stdin=cells, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             try:
                 out, err = process.communicate(timeout=SECONDS)

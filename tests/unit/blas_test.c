@@ -206,15 +206,14 @@ static void test_want(Blas *b)
     }
 }
 
+enum { SIDE = 200 };
+static float ones[SIDE * SIDE];
+
 /* Threads that are in the library at once have a buffer each, or do without. */
 static void multiply_in_part(void *data, int64_t from, int64_t to)
 {
-    enum { SIDE = 200 };
-    static float ones[SIDE * SIDE];
     float *out = malloc(sizeof ones);
     for (int64_t i = from; i < to && out; i++) {
-        for (int j = 0; j < SIDE * SIDE; j++)
-            ones[j] = 1;
         blas_sgemm(data, false, false, SIDE, SIDE, SIDE, 1, ones, SIDE, ones, SIDE, 0, out, SIDE);
         CHECK(out[0] == SIDE && out[SIDE * SIDE - 1] == SIDE);
     }
@@ -225,6 +224,8 @@ static void test_threads_in_want(Blas *b)
 {
     struct rlimit before, little;
     Pool *p = pool_new(4);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        ones[i] = 1;
     pool_for(p, 4, 1, multiply_in_part, b);
     CHECK(getrlimit(RLIMIT_AS, &before) == 0);
     little = before;
