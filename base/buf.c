@@ -151,10 +151,24 @@ void buf_vprintf(Buf *b, const char *format, va_list args)
     b->failed |= n < 0;
 }
 
+/* What stands for itself wherever texts are escaped. */
+static bool is_plain(char c)
+{
+    return (c >= '(' && c <= ';') || (c >= '?' && c <= '[') || (c >= ']' && c <= '~') ||
+           (c >= ' ' && c <= '%' && c != '"');
+}
+
 /* Bytes [p, p + n) with some replaced: `special` writes the replacement of a code point, if any. */
 static void escaped(Buf *b, const char *p, size_t n, bool (*special)(Buf *b, uint32_t code))
 {
     for (size_t i = 0; i < n;) {
+        size_t plain = 0;
+        while (i + plain < n && is_plain(p[i + plain]))
+            plain++;
+        buf_bytes(b, p + i, plain);
+        i += plain;
+        if (i == n)
+            break;
         uint32_t code;
         size_t k = utf8_decode(p + i, n - i, &code);
         bool bad = code == 0xfffd && k == 1;

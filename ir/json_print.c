@@ -201,11 +201,11 @@ void graph_writer_print(GraphWriter *w, Buf *out, GraphNode *root)
     Numbering nb = {0};
     arena_init(&nb.arena, &w->cx->limits);
     number_all(&nb, root);
-    for (size_t i = 0; i < nb.order.n; i++)
+    for (size_t i = 0; i < nb.order.n && !limit_hit(&w->cx->limits); i++)
         if (nb.order.at[i]->guessed)
             mark_fields(w, &nb, nb.order.at[i]);
     put_head(out, number_of(root));
-    for (size_t i = 0; i < nb.order.n && !out->failed; i++)
+    for (size_t i = 0; i < nb.order.n && !out->failed && !limit_hit(&w->cx->limits); i++)
         put_node(out, nb.order.at[i]);
     buf_str(out, before_arrays);
     for (size_t i = 0; i < w->arrays.n; i++) {

@@ -135,6 +135,7 @@ bool type_heap_begin(TypeHeap *h)
     for (size_t i = 0; i < h->n; i++)
         blocks += h->pages[i]->used;
     h->n_grey = 0;
+    h->given_up = false;
     h->grey = memory_try((blocks + 1) * sizeof *h->grey);
     return h->grey != NULL;
 }
@@ -164,8 +165,10 @@ static void mark(TypeHeap *h, const void *address)
 UNWATCHED static void mark_words(TypeHeap *h, const void *from, size_t size)
 {
     const char *at = from;
-    for (size_t i = 0; i + sizeof(void *) <= size; i += sizeof(void *)) {
+    for (size_t i = 0; i + sizeof(void *) <= size && !h->given_up; i += sizeof(void *)) {
         const void *word;
+        if (i % (LIMIT_EVERY * sizeof word) == 0)
+            h->given_up = limit_waits(h->limits);
         memcpy(&word, at + i, sizeof word);
         if (word)
             mark(h, word);
@@ -174,7 +177,7 @@ UNWATCHED static void mark_words(TypeHeap *h, const void *from, size_t size)
 
 static void mark_through(TypeHeap *h)
 {
-    while (h->n_grey) {
+    while (h->n_grey && !h->given_up) {
         void *block = h->grey[--h->n_grey];
         size_t i;
         TypePage *p = find_block(h, block, &i);
@@ -198,13 +201,15 @@ bool type_heap_kept(const TypeHeap *h, const void *block)
 {
     size_t i;
     const TypePage *p = find_block(h, block, &i);
-    return p && p->state[i] == BLOCK_KEPT;
+    return p && (p->state[i] == BLOCK_KEPT || h->given_up);
 }
 
 /* Frees the blocks that were not kept; false when the page has none left. */
 static bool sweep(TypeHeap *h, TypePage *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
+        if (p->state[i] == BLOCK_USED && h->given_up)
+            p->state[i] = BLOCK_KEPT;
         if (p->state[i] == BLOCK_USED) {
             poison(p->blocks + i * p->size, p->size);
             p->used--;
@@ -235,5 +240,6 @@ void type_heap_end(TypeHeap *h)
     h->n = left;
     memory_free(h->grey);
     h->grey = NULL;
-    h->due = h->used + (DUE_LEAST && h->used / 2 > DUE_LEAST ? h->used / 2 : DUE_LEAST);
+    if (!h->given_up)
+        h->due = h->used + (DUE_LEAST && h->used / 2 > DUE_LEAST ? h->used / 2 : DUE_LEAST);
 }

@@ -23,6 +23,7 @@ typedef struct TypeHeap {
     size_t due; /* how many make a collection worth its while */
     void **grey; /* marked, and not looked through yet */
     size_t n_grey;
+    bool given_up; /* the collection under way keeps everything */
 } TypeHeap;
 
 void type_heap_init(TypeHeap *h, Limits *limits);
@@ -32,7 +33,8 @@ void type_heap_deinit(TypeHeap *h);
 void *type_heap_alloc(TypeHeap *h, size_t size);
 void *type_heap_copy(TypeHeap *h, const void *from, size_t size);
 
-/* A collection: begin (false: not enough memory for one), keep what is alive, ask what was kept, end. */
+/* A collection: begin (false: not enough memory for one), keep what is alive, ask what was kept, end. One that is interrupted keeps
+ * everything, and is due again. */
 bool type_heap_begin(TypeHeap *h);
 /* Keeps the block in which the address lies, if there is one, and all that it leads to. */
 void type_heap_keep(TypeHeap *h, const void *address);

@@ -139,20 +139,27 @@ void nest_each_access(Nest *n, NestNode *node, void (*found)(void *data, const N
 
 typedef struct Gather {
     Nest *n;
+    int buffer; /* -1: any */
     NestAccesses out;
 } Gather;
 
 static void gather(void *data, const NestAccess *a)
 {
     Gather *g = data;
-    vec_push(&g->out, g->n->arena, *a);
+    if (g->buffer < 0 || a->buffer == g->buffer)
+        vec_push(&g->out, g->n->arena, *a);
+}
+
+NestAccesses nest_accesses_of(Nest *n, NestNode *node, int buffer)
+{
+    Gather g = {.n = n, .buffer = buffer};
+    nest_each_access(n, node, gather, &g);
+    return g.out;
 }
 
 NestAccesses nest_accesses(Nest *n, NestNode *node)
 {
-    Gather g = {.n = n};
-    nest_each_access(n, node, gather, &g);
-    return g.out;
+    return nest_accesses_of(n, node, -1);
 }
 
 const NestNode *nest_loop_of(const NestNode *node, int var)

@@ -20,6 +20,8 @@ void nest_each_access(Nest *n, NestNode *node, void (*found)(void *data, const N
                       void *data);
 /* The same, all of them: they are large, and who looks at each once does better without. */
 NestAccesses nest_accesses(Nest *n, NestNode *node);
+/* Those of one buffer. */
+NestAccesses nest_accesses_of(Nest *n, NestNode *node, int buffer);
 /* The loop of a variable around the node, itself included; NULL: none. */
 const NestNode *nest_loop_of(const NestNode *node, int var);
 /* The least and the greatest value of the terms whose loops `inside` holds, of loops around `node`. */

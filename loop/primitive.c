@@ -822,24 +822,36 @@ bool nest_partial(Nest *n, NestNode *loop, NestNode *const *twins)
 
 /* ---- join, raise, narrow ---------------------------------------------------------------------------------------------------- */
 
-static bool touches(const NestAccesses *all, int buffer)
+typedef struct Touched {
+    bool any, written;
+} Touched;
+
+static void touch(void *data, const NestAccess *a)
 {
-    for (size_t i = 0; i < all->n; i++)
-        if (all->at[i].buffer == buffer)
-            return true;
-    return false;
+    Touched *t = data;
+    t[a->buffer].any = true;
+    t[a->buffer].written |= a->writes;
+}
+
+/* By buffer. */
+static Touched *touched(Nest *n, NestNode *node)
+{
+    Touched *all = arena_alloc_must(n->arena, n->buffers.n, sizeof *all);
+    memset(all, 0, n->buffers.n * sizeof *all);
+    nest_each_access(n, node, touch, all);
+    return all;
 }
 
 /* Whether an iteration of the second loop may run before later ones of the first: in `both`, where they are one, iterations keep apart in
  * whatever each of the two touches. */
 static bool keeps_order(Nest *n, NestNode *first, NestNode *second, NestNode *both)
 {
-    NestAccesses all = nest_accesses(n, both), here = nest_accesses(n, first);
-    NestAccesses there = nest_accesses(n, second);
-    for (size_t i = 0; i < all.n && both->extent > 1; i++) {
-        int buffer = all.at[i].buffer;
-        if (all.at[i].writes && touches(&here, buffer) && touches(&there, buffer) &&
-            !keeps_apart(both, &all, buffer))
+    const Touched *here = touched(n, first), *there = touched(n, second);
+    for (size_t i = 0; i < n->buffers.n && both->extent > 1; i++) {
+        if (!here[i].any || !there[i].any || !(here[i].written || there[i].written))
+            continue;
+        NestAccesses all = nest_accesses_of(n, both, (int)i);
+        if (!keeps_apart(both, &all, (int)i))
             return false;
     }
     return true;
@@ -950,7 +962,7 @@ static void shift_statement(void *data, NestNode *node)
 /* Drops the variable of a loop from the positions; false where iterations do not keep apart. */
 static bool drop_loop(Nest *n, NestNode *loop, int buffer)
 {
-    NestAccesses all = nest_accesses(n, loop);
+    NestAccesses all = nest_accesses_of(n, loop, buffer);
     int64_t least = INT64_MAX, most = INT64_MIN;
     if (loop->extent > 1 && !keeps_apart(loop, &all, buffer))
         return false;
@@ -988,7 +1000,7 @@ bool nest_narrow(Nest *n, int buffer)
         return false;
     NestAccesses all = {0};
     for (size_t i = 0; i < n->root.n; i++) {
-        NestAccesses more = nest_accesses(n, n->root.at[i]);
+        NestAccesses more = nest_accesses_of(n, n->root.at[i], buffer);
         for (size_t k = 0; k < more.n; k++)
             vec_push(&all, n->arena, more.at[k]);
     }
@@ -1087,9 +1099,9 @@ bool nest_settle(Nest *n, int buffer)
         return false;
     /* The statement alone writes the result, which nobody reads, and reads of the buffer what it overwrites. */
     for (size_t i = 0; i < n->root.n; i++) {
-        NestAccesses any = nest_accesses(n, n->root.at[i]);
+        NestAccesses any = nest_accesses_of(n, n->root.at[i], store->buffer);
         for (size_t k = 0; k < any.n; k++)
-            if (any.at[k].buffer == store->buffer && any.at[k].node != store->node)
+            if (any.at[k].node != store->node)
                 return false;
     }
     for (size_t i = 0; i < all.n; i++)
@@ -1130,9 +1142,9 @@ bool nest_to_registers(Nest *n, int buffer)
     NestBuffer *b = &n->buffers.at[buffer];
     if (b->place != NEST_LOCAL || !b->home)
         return false;
-    NestAccesses all = nest_accesses(n, b->home);
+    NestAccesses all = nest_accesses_of(n, b->home, buffer);
     for (size_t i = 0; i < all.n; i++)
-        if (all.at[i].buffer == buffer && (all.at[i].word || !is_known(&all.at[i])))
+        if (all.at[i].word || !is_known(&all.at[i]))
             return false;
     b->place = NEST_REGISTER;
     return true;

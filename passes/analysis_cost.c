@@ -60,6 +60,8 @@ static WalkNext add_cost(void *data, const Expr *e)
     Costs *c = data;
     const Op *op = expr_call_of_op(e);
     TeCost cost;
+    if (limit_hit(&c->a->cx->limits))
+        return WALK_STOP;
     if (!op)
         return WALK_ON;
     bool known = call_cost(c->a->cx, &c->a->arena, expr_as_call(e), op, &cost);
@@ -167,6 +169,8 @@ static bool counts(Chain *c, const Expr *e)
 static WalkNext measure(void *data, const Expr *e)
 {
     Chain *c = data;
+    if (limit_hit(&c->a->cx->limits))
+        return WALK_STOP;
     if (e->kind == EXPR_VAR)
         return WALK_ON;
     c->here = 0;

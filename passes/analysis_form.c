@@ -200,7 +200,7 @@ static PostOrder post_order(Analysis *a)
 void analyze_post_order(Analysis *a)
 {
     PostOrder p = post_order(a);
-    for (size_t i = 0; i < p.nodes.n; i++) {
+    for (size_t i = 0; i < p.nodes.n && !limit_hit(&a->cx->limits); i++) {
         const Expr *e = p.nodes.at[i];
         const Call *call = expr_as_call(e);
         buf_printf(&a->out, "%zu: %s", i, node_info((ExprKind)e->kind)->name);

@@ -119,6 +119,8 @@ static WalkNext forward(void *data, const Expr *e)
     const Tuple *tuple = expr_as_tuple(e);
     const TupleGet *get = expr_as_tuple_get(e);
     Arena *arena = f->make.arena;
+    if (limit_hit(&f->make.cx->limits))
+        return WALK_STOP;
     if (call && expr_call_of_op(e))
         note_dual(f, e,
                   expr_call(arena, e->span, call->callee, call->args.n, forwards(f, &call->args),
@@ -220,7 +222,8 @@ static Function *differentiate(First *f, const Function *old)
         return NULL;
     for (uint32_t i = 0; i < n; i++)
         bind(f, &old->params.at[i]->base, old->params.at[i]->base.type, &old->params.at[i]->base);
-    ir_walk(old->body, NULL, forward, f);
+    if (!ir_walk(old->body, NULL, forward, f))
+        return NULL;
     Dual *result = dual_of(f, old->body);
     if (!result)
         return NULL;

@@ -20,12 +20,15 @@
 
 enum {
     TENSORS_MOST = 16, /* that one kernel reads and makes: processors bring about so many at once */
+    CALLS_MOST =
+        256, /* in one kernel, as in a group of FuseOps: what is found in a kernel takes more than its length */
     GROUPS_OPEN = 8, /* that a kernel may still join */
 };
 
 typedef struct Group {
     size_t at; /* the binding of its first member */
     const Type *type;
+    size_t calls; /* of operators in its members */
     Vec(size_t) members;
     PtrMap own; /* variables of the members */
     PtrMap reads; /* what they read besides -> its parameter */
@@ -37,7 +40,7 @@ typedef struct Joining {
     PassRun *run;
     Places uses; /* of each variable, in the whole function */
     PtrMap inner; /* `let`s that are the body of another */
-    PtrMap maps; /* kernels that may join */
+    PtrMap maps; /* kernels that may join -> how many operators they call */
     PtrMap functions; /* Var -> the one that it is bound to */
     Totality totality;
     bool any; /* some were joined */
@@ -47,30 +50,34 @@ typedef struct Joining {
 
 static WalkNext look_for_other(void *data, const Expr *e)
 {
-    (void)data;
+    size_t *calls = data;
     const Op *op = expr_call_of_op(e);
     const Type *t = e->type ? type_find(e->type) : NULL;
+    *calls += op != NULL;
     if (e->kind == EXPR_CALL && (!op || op->pattern > OP_BROADCAST || !t || !type_is_static(t)))
         return WALK_STOP;
     return e->kind == EXPR_LET || e->kind == EXPR_TUPLE ? WALK_STOP : WALK_ON;
 }
 
-/* Whether the kernel computes each element of one tensor by itself, and cannot fail. One that says more of itself, as for whom it is
- * compiled, stays as it is. */
-static bool is_map(Joining *j, const Function *f)
+/* How many operators the kernel calls; 0: it does not compute each element of one tensor by itself, or can fail. One that says more of
+ * itself, as for whom it is compiled, stays as it is. */
+static size_t calls_of_map(Joining *j, const Function *f)
 {
+    size_t calls = 0;
     const Type *t = f->body->type ? type_find(f->body->type) : NULL;
-    return function_is_primitive(f) && f->attrs->n == 1 && t && t->kind == TYPE_TENSOR &&
-           t->n > 0 && f->body->kind == EXPR_CALL && type_is_static(t) &&
-           ir_walk(f->body, look_for_other, NULL, NULL) && total_of(&j->totality, f->body);
+    bool is = function_is_primitive(f) && f->attrs->n == 1 && t && t->kind == TYPE_TENSOR &&
+              t->n > 0 && f->body->kind == EXPR_CALL && type_is_static(t) &&
+              ir_walk(f->body, look_for_other, NULL, &calls) && total_of(&j->totality, f->body);
+    return is ? calls : 0;
 }
 
 static WalkNext note_map(void *data, const Expr *e)
 {
     Joining *j = data;
     const Function *f = expr_as_function(e);
-    if (f && is_map(j, f))
-        ptrmap_put(&j->maps, f, j);
+    size_t calls = f ? calls_of_map(j, f) : 0;
+    if (calls > 0)
+        ptrmap_put(&j->maps, f, (void *)(uintptr_t)calls);
     return f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
 }
 
@@ -91,6 +98,11 @@ static WalkNext note_let(void *data, const Expr *e)
     if (let && f && ptrmap_has(&j->maps, f))
         ptrmap_put(&j->functions, let->var, f);
     return !let && f && function_is_primitive(f) ? WALK_SKIP : WALK_ON;
+}
+
+static size_t calls_in(const Joining *j, const Function *f)
+{
+    return (uintptr_t)ptrmap_find(&j->maps, f);
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------------------- */
@@ -115,8 +127,8 @@ static bool is_there(const Chain *c, const Group *g, const Expr *arg)
 /* Whether all that the call reads is there, and something of it is what the group has. */
 static bool may_join(const Chain *c, const Group *g, const Call *call)
 {
-    size_t more = 1;
-    bool shares = false, there = true;
+    size_t more = 1, calls = g->calls + calls_in(c->j, kernel_of(c->j, &call->base));
+    bool shares = false, there = calls <= CALLS_MOST;
     for (uint32_t i = 0; i < call->args.n && there; i++) {
         const Expr *arg = call->args.at[i];
         bool own = ptrmap_has(&g->own, arg), read = ptrmap_has(&g->reads, arg);
@@ -147,6 +159,7 @@ static void join(Chain *c, Group *g, size_t number)
     }
     vec_push(&g->members, c->scratch, number);
     ptrmap_put(&g->own, c->lets.at[number].var, g);
+    g->calls += calls_in(c->j, f);
     c->of[number] = g;
 }
 
@@ -161,9 +174,10 @@ static void merge_groups(Chain *c, const Call *call)
             continue;
         Group *later = first && first->at > g->at ? first : g;
         first = first && first->at < g->at ? first : g;
-        bool may =
-            later != first && types_same_shape(first->type, later->type) &&
-            first->members.n + first->params.n + later->members.n + later->params.n <= TENSORS_MOST;
+        bool may = later != first && types_same_shape(first->type, later->type) &&
+                   first->members.n + first->params.n + later->members.n + later->params.n <=
+                       TENSORS_MOST &&
+                   first->calls + later->calls <= CALLS_MOST;
         for (size_t k = 0; k < later->args.n && may; k++)
             may = is_there(c, first, later->args.at[k]);
         for (size_t k = 0; k < later->members.n && may; k++)

@@ -78,22 +78,29 @@ void html_page_begin(Buf *out, const char *title)
         title);
 }
 
+/* Bytes at the beginning, in whole lines, that get colours: what a page has of elements is what it costs to open. */
+#define PROGRAM_COLOURED ((size_t)200 << 10)
+#define CODE_COLOURED ((size_t)20 << 10)
+
+static size_t coloured_of(const char *text, size_t len, size_t most)
+{
+    const char *cut = len > most ? memchr(text + most, '\n', len - most) : NULL;
+    return cut ? (size_t)(cut - text) : len;
+}
+
 void html_program(Buf *out, const char *text, size_t len)
 {
+    size_t coloured = coloured_of(text, len, PROGRAM_COLOURED);
     buf_str(out, program_style);
     buf_str(out, "<pre class=\"relay-program\">");
-    html_tokens(out, text, len);
+    html_tokens(out, text, coloured);
+    buf_html(out, text + coloured, len - coloured);
     buf_str(out, "</pre>");
 }
 
-/* What a page has of elements is what it costs to open. */
-#define CODE_COLOURED ((size_t)20 << 10)
-
 void html_code(Buf *out, CodeLanguage language, const char *text, size_t len)
 {
-    const char *cut =
-        len > CODE_COLOURED ? memchr(text + CODE_COLOURED, '\n', len - CODE_COLOURED) : NULL;
-    size_t coloured = cut ? (size_t)(cut - text) : len;
+    size_t coloured = coloured_of(text, len, CODE_COLOURED);
     buf_str(out, program_style);
     buf_str(out, "<pre class=\"relay-program\">");
     html_code_tokens(out, language, text, coloured);

@@ -189,7 +189,7 @@ static void forgive_blamed(Checker *ck)
  * in are mostly older, and so no type is looked through twice. */
 static void resolve_slots(Checker *ck, Slots *slots)
 {
-    for (size_t i = 0; i < ck->holes.n; i++) {
+    for (size_t i = 0; i < ck->holes.n && !limit_hit(&ck->cx->limits); i++) {
         Type *hole = &ck->holes.at[i]->type;
         if (hole->bound && hole->bound->open)
             hole->bound = type_resolve(ck->cx, hole);
@@ -197,8 +197,10 @@ static void resolve_slots(Checker *ck, Slots *slots)
     size_t left = 0;
     for (size_t i = 0; i < slots->n; i++) {
         const Type **slot = slots->at[i];
-        *slot = type_resolve(ck->cx, *slot);
-        if ((*slot)->open)
+        bool ends = limit_hit(&ck->cx->limits);
+        if (!ends)
+            *slot = type_resolve(ck->cx, *slot);
+        if (ends || (*slot)->open)
             slots->at[left++] = slot;
     }
     slots->n = left;
@@ -208,7 +210,8 @@ static void resolve_slots(Checker *ck, Slots *slots)
 static void report_unsolved(Checker *ck, Slots *slots)
 {
     static const HoleOrigin stages[] = {HOLE_PATTERN, HOLE_CALL, HOLE_OP};
-    for (size_t s = 0; slots->n && s < sizeof stages / sizeof *stages; s++) {
+    for (size_t s = 0;
+         slots->n && s < sizeof stages / sizeof *stages && !limit_hit(&ck->cx->limits); s++) {
         for (size_t i = 0; i < slots->n; i++)
             report_holes(ck, *slots->at[i], stages[s]);
         resolve_slots(ck, slots);

@@ -52,6 +52,8 @@ static WalkNext enter(void *data, const Expr *e)
 {
     Scope *s = data;
     const Function *fn = expr_as_function(e);
+    if (checker_ends(s->ck))
+        return WALK_STOP;
     if (fn)
         set_known(s, fn->type_params.n, fn->type_params.at, true);
     const TypeVar *v = e->type ? escaped(s, e->type) : NULL;

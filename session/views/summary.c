@@ -241,9 +241,16 @@ static bool has_open_shapes(const Call *c)
     return open;
 }
 
+static bool is_cut(const Summary *m)
+{
+    return limit_hit(&m->s->cx.limits);
+}
+
 static WalkNext add_row(void *data, const Expr *e)
 {
     Summary *m = data;
+    if (is_cut(m))
+        return WALK_STOP;
     const Call *c = expr_as_call(e);
     const OpRef *op = c ? expr_as_op(c->callee) : NULL;
     const GlobalVar *g = c ? expr_as_global(c->callee) : NULL;
@@ -374,7 +381,7 @@ static void table_text(Summary *m, Buf *out)
 {
     size_t width[COLUMNS];
     const char *(*lines)[COLUMNS] = arena_alloc_must(&m->arena, m->rows.n + 1, sizeof *lines);
-    for (size_t i = 0; i <= m->rows.n; i++) {
+    for (size_t i = 0; i <= m->rows.n && !is_cut(m); i++) {
         Buf cells[COLUMNS] = {0};
         if (i)
             cells_of(&m->rows.at[i - 1], cells);
@@ -385,7 +392,7 @@ static void table_text(Summary *m, Buf *out)
             buf_deinit(&cells[k]);
         }
     }
-    for (size_t i = 0; i <= m->rows.n; i++)
+    for (size_t i = 0; i <= m->rows.n && !is_cut(m); i++)
         put_line(out, lines[i], width);
 }
 
@@ -395,7 +402,7 @@ static void table_html(Summary *m, Buf *out)
     for (int k = 0; k < COLUMNS; k++)
         buf_printf(out, "<th style=\"text-align:%s\">%s</th>", k > 2 ? "right" : "left", heads[k]);
     buf_str(out, "</tr>");
-    for (size_t i = 0; i < m->rows.n; i++) {
+    for (size_t i = 0; i < m->rows.n && !is_cut(m); i++) {
         Buf cells[COLUMNS] = {0};
         cells_of(&m->rows.at[i], cells);
         buf_str(out, "<tr>");
@@ -441,7 +448,7 @@ static void totals_text(const Totals *t, Buf *out)
 static void table_json(Summary *m, Buf *out)
 {
     buf_str(out, "\"rows\": [");
-    for (size_t i = 0; i < m->rows.n; i++) {
+    for (size_t i = 0; i < m->rows.n && !is_cut(m); i++) {
         const Row *row = &m->rows.at[i];
         const char *layer = row->layer ? row->layer : "";
         buf_str(out, i ? ",\n{" : "\n{");
@@ -559,7 +566,7 @@ static void summarise_reached(Summary *m, const Def *def)
 {
     Vec(Visit *) under_way = {0};
     vec_push(&under_way, &m->arena, visit(m, def));
-    while (under_way.n && !limit_hit(&m->s->cx.limits)) {
+    while (under_way.n && !is_cut(m)) {
         Visit *v = under_way.at[under_way.n - 1], *next = NULL;
         while (v && v->next < v->callees.n && !next)
             next = visit(m, v->callees.at[v->next++]);

@@ -185,7 +185,7 @@ static void put_lines(Page *p, const TraceLines *all, size_t context, size_t sha
     TraceLines lines = trace_fold(p->t, all, context, most < 12 ? 12 : most);
     size_t limit = p->elements - least;
     buf_str(p->out, "<pre class=\"relay-program\">");
-    for (size_t i = 0; i < lines.n; i++) {
+    for (size_t i = 0; i < lines.n && !limit_hit(&p->t->s->cx.limits); i++) {
         size_t from = p->out->n;
         bool room = limit > 30 + (lines.n - i) && p->out->n < BYTES;
         put_line(p, &lines.at[i], room);
@@ -219,7 +219,7 @@ static void put_events(Page *p, const TraceStep *step)
     if (!n)
         return;
     buf_str(p->out, "<ul>");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !limit_hit(&p->t->s->cx.limits); i++) {
         Buf words = {0};
         size_t from = p->out->n;
         trace_event_print(p->t, &words, &step->events.at[i]);

@@ -70,13 +70,13 @@ static void put_step(Trace *t, Buf *out, const TraceStep *step)
         buf_printf(out, ", \"%s\": %u", trace_change_words[told[i]],
                    (unsigned)step->counts[told[i]]);
     buf_str(out, ", \"events\": [");
-    for (size_t i = 0; i < step->events.n; i++) {
+    for (size_t i = 0; i < step->events.n && !limit_hit(&t->s->cx.limits); i++) {
         buf_str(out, i ? ", " : "");
         put_event(t, out, &step->events.at[i]);
     }
     buf_str(out, "], \"lines\": [");
     TraceLines lines = trace_fold(t, &step->lines, 2, SIZE_MAX);
-    for (size_t i = 0; i < lines.n; i++) {
+    for (size_t i = 0; i < lines.n && !limit_hit(&t->s->cx.limits); i++) {
         buf_str(out, i ? ", " : "");
         put_line(t, out, &lines.at[i]);
     }

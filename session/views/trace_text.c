@@ -108,7 +108,7 @@ static void put_step(Trace *t, Buf *out, size_t k, Extent x)
     if (!step->changed)
         return;
     TraceLines lines = trace_fold(t, &step->lines, x.context, x.lines);
-    for (size_t i = 0; i < lines.n; i++)
+    for (size_t i = 0; i < lines.n && !limit_hit(&t->s->cx.limits); i++)
         put_line(t, out, &lines.at[i], x.columns);
 }
 

@@ -1,6 +1,7 @@
-"""Passes take time in proportion to the program: four times the program, at most eight times the time; and the story of the types
-of a text in one line takes little memory."""
+"""Passes take time in proportion to the program: four times the program, at most eight times the time; the story of the types
+of a text in one line takes little memory; and kernels that join stay as small as groups may be."""
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -52,5 +53,13 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([relay, "check", "--explain", path], stdout=subprocess.DEVNULL, check=True, timeout=100)
     if resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 200_000:
         failures.append("check --explain of 1,000 nested ifs takes more than 200 MB")
+    path = os.path.join(folder, "chain.rly")
+    with open(path, "w", encoding="ascii") as text:
+        sums = "".join(f"  %{i + 1} = add(%{i or 'x'}, %{i - i % 5 or 'x'});\n" for i in range(1000))
+        text.write(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(4, 4), float32]) {{\n{sums}  %1000\n}}\n')
+    joined = subprocess.run([relay, "opt", "-p", "InferType,FuseOps,InferType,ToANormalForm,InferType,JoinKernels", path], capture_output=True, text=True, check=True, timeout=100)
+    calls = [kernel.count("add(") for kernel in re.split("Primitive=1", joined.stdout)[1:]]
+    if sum(calls) != 1000 or max(calls) > 256:
+        failures.append(f"JoinKernels made kernels of {calls} calls")
 print("\n".join(failures))
 sys.exit(bool(failures))

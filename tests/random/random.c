@@ -196,6 +196,7 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
     }
     choose_passes(&x, o, seed);
     x.cx.limits.seconds_most = 30;
+    limits_start(&x.cx.limits);
     Module *m =
         random_program(&x.cx, (RandomOptions){seed, o->size, o->data, o->derivatives}, stats);
     if (o->show && o->count == 1 && !o->graphs)
