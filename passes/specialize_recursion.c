@@ -33,6 +33,7 @@ typedef struct Specializer {
     PassRun *run;
     const Def *def; /* that is looked at */
     OpsMake m;
+    PtrMap known_of; /* Def -> Recursive: each is read once */
     /* of the call at hand */
     const Recursive *of;
     const Call *call;
@@ -96,20 +97,26 @@ static WalkNext read_call(void *data, const Expr *e)
     return WALK_ON;
 }
 
-static bool is_recursive(Specializer *s, const Def *def, Recursive *out)
+/* NULL: it is none that may be specialized. */
+static const Recursive *recursive_of(Specializer *s, const Def *def)
 {
     const Function *f = def->fn;
+    Recursive *out = ptrmap_find(&s->known_of, def);
+    if (out)
+        return out->calls_itself ? out : NULL;
     if (f->type_params.n || !f->base.type || f->base.type->kind != TYPE_FUNC ||
         function_is_skipped(f))
-        return false;
+        return NULL;
+    out = arena_alloc_must(&s->run->scratch, 1, sizeof *out);
     *out = (Recursive){.def = def};
+    ptrmap_put(&s->known_of, def, out);
     out->stays = arena_new_array(&s->run->scratch, bool, f->params.n + 1);
     out->counts = arena_new_array(&s->run->scratch, bool, f->params.n + 1);
     for (uint32_t i = 0; i < f->params.n; i++)
         out->stays[i] = out->counts[i] = true;
     Reading read = {s, out};
     ir_walk(f->body, read_call, NULL, &read);
-    return out->calls_itself;
+    return out->calls_itself ? out : NULL;
 }
 
 /* The parameter that counts from 0 to the number at which the function ends: `if (equal(%i, 64)) { … } else { … }`. */
@@ -290,17 +297,21 @@ static Expr *look_at_call(Rewriter *rw, const Expr *old, Expr *now)
     const Def *def = g && g->name != s->def->name
                          ? find_global(s->run->module, s->run->context->env, g->name)
                          : NULL;
-    Recursive r;
-    if (!def || call->args.n != def->fn->params.n || !is_recursive(s, def, &r))
+    bool any = false;
+    for (uint32_t i = 0; def && i < call->args.n; i++)
+        any |= is_weight(call->args.at[i]);
+    const Recursive *r = any && call->args.n == def->fn->params.n ? recursive_of(s, def) : NULL;
+    if (!r)
         return now;
-    bool any = false, *known = arena_new_array(&s->run->scratch, bool, call->args.n + 1);
+    bool *known = arena_new_array(&s->run->scratch, bool, call->args.n + 1);
+    any = false;
     for (uint32_t i = 0; i < call->args.n; i++) {
-        known[i] = r.stays[i] && is_weight(call->args.at[i]);
+        known[i] = r->stays[i] && is_weight(call->args.at[i]);
         any |= known[i];
     }
     if (!any)
         return now;
-    s->of = &r;
+    s->of = r;
     s->call = call;
     s->known = known;
     s->m.span = old->span;
@@ -316,6 +327,7 @@ static Function *specialize(PassRun *run, const Def *def)
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     ptrmap_deinit(&s.made);
+    ptrmap_deinit(&s.known_of);
     return expr_as_function(now);
 }
 

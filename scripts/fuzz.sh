@@ -7,12 +7,16 @@ set -eu
 cd "$(dirname "$0")/.."
 seed=0
 runs=-1
+patience=60
+run=nice
 corpus=$PWD/build/fuzz/corpus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ "${1:-}" = --test ]; then
     seed=1
     runs=2500
+    patience=300 # beside other tests, on a machine that may stand still
+    run=env
     corpus=$work
     shift
 fi
@@ -85,7 +89,7 @@ for name in $names; do
     [ "$name" = pass ] && seeds=$work/programs
     [ "$name" = session ] && seeds=$work/cells
     mkdir -p "$corpus/$name"
-    nice "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3000 \
+    $run "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout="$patience" -rss_limit_mb=3000 \
         -error_exitcode=1 \
         -seed="$seed" -runs="$runs" -max_len=8192 -dict="$work/words.dict" \
         -artifact_prefix="$PWD/build/fuzz/found/$name-" -verbosity=0 -print_final_stats=1 \

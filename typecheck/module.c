@@ -25,6 +25,8 @@ typedef struct Graph {
 static WalkNext note_call(void *data, const Expr *e)
 {
     Graph *g = data;
+    if (checker_ends(g->ck))
+        return WALK_STOP;
     /* Below a typed node nothing is inferred any more. */
     if (e->type && !e->type->open)
         return WALK_SKIP;

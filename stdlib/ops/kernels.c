@@ -218,6 +218,9 @@ Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, 
         return NULL;
     }
     const Attrs *checked = NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (!args[i])
+            return NULL;
     if (row->attrs) {
         Attrs *written = arena_alloc(m->arena, sizeof(Attrs) + (n_attrs + 1) * sizeof(Attr));
         written->n = n_attrs;
@@ -303,6 +306,8 @@ Attr ops_attr_dtype(const OpsMake *m, const char *key, DType dtype)
 
 Expr *ops_constant(const OpsMake *m, DType dtype, double v)
 {
+    if (dtype_size(dtype) == 0)
+        return ops_cast(m, ops_constant(m, dtype_of(DT_FLOAT64), v), dtype);
     return expr_constant(m->arena, m->span, value_scalar_double(dtype, v));
 }
 

@@ -286,7 +286,7 @@ Attr ops_attr_bool(const char *key, bool v);
 Attr ops_attr_ints(const OpsMake *m, const char *key, uint32_t n, const int64_t *v);
 Attr ops_attr_text(const OpsMake *m, const char *key, const char *text);
 Attr ops_attr_dtype(const OpsMake *m, const char *key, DType dtype);
-/* A scalar constant of the dtype. */
+/* A scalar constant of the dtype; a cast of one where values of the dtype cannot be stored. */
 Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
 Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
