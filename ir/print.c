@@ -566,11 +566,16 @@ static void enter(Printer *p, const Expr *e)
 }
 
 #define STEPS_TO_ASK 1024
+#define BYTES_TO_ASK ((size_t)1 << 20)
 
 bool print_goes_on(Printer *p)
 {
-    if (++p->steps % STEPS_TO_ASK == 0 && p->limits && limit_hit(p->limits))
+    size_t written = p->text.n + p->lines.n;
+    bool much = written > p->written + BYTES_TO_ASK;
+    if (p->limits && (++p->steps % STEPS_TO_ASK == 0 || much) && limit_hit(p->limits))
         p->failed = true;
+    if (much || written < p->written)
+        p->written = written;
     return !p->text.failed && !p->lines.failed && !p->failed;
 }
 

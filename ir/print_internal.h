@@ -77,6 +77,7 @@ typedef struct Printer {
     PrintStyle style;
     Limits *limits; /* NULL: none */
     unsigned steps;
+    size_t written; /* bytes of `text` and `lines` when it was last asked */
     bool declare; /* free variables are declared */
     Arena arena;
     Buf text; /* whatever goes into a Doc */

@@ -551,8 +551,11 @@ void term_strip(Buf *b, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
         size_t k = escape_length(text + i, n - i);
-        if (k == 0)
-            buf_char(b, text[i++]);
+        if (k == 0) {
+            const char *next = memchr(text + i + 1, '\x1b', n - i - 1);
+            k = next ? (size_t)(next - text) - i : n - i;
+            buf_bytes(b, text + i, k);
+        }
         i += k;
     }
 }

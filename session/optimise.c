@@ -52,6 +52,8 @@ static WalkNext note_callee(void *data, const Expr *e)
     Optimiser *o = data;
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g ? module_find(o->env, g->name) : NULL;
+    if (limit_hit(&o->s->cx.limits))
+        return WALK_STOP;
     if (!def || !def->fn)
         return WALK_ON;
     uint32_t i = (uint32_t)(uintptr_t)ptrmap_find(&o->index, g->name);

@@ -145,8 +145,11 @@ static bool bound_of(const Sort *s, const uint64_t *keys, uint64_t *bound)
         *bound = bound_of_few(s, least, parts);
         return true;
     }
-    for (int64_t i = 0; i < parts; i++)
+    for (int64_t i = 0; i < parts; i++) {
+        if (limit_hit_at(s->limits, i))
+            return false;
         s->items[i] = (Item){least[i], i};
+    }
     const Item *order = order_sort(s->limits, s->items, s->items + parts, parts, s->order.bits);
     if (order)
         *bound = order[s->k - 1].key;
@@ -216,8 +219,13 @@ static Item *in_order(const Sort *s, const uint64_t *keys)
         m = bound_of(s, keys, &bound) ? take_within(s, keys, bound) : -1;
         return m < 0 ? NULL : order_sort(s->limits, s->items, s->items + n, m, s->order.bits);
     }
-    for (; m < n; m++)
-        s->items[m] = (Item){keys[m], m};
+    while (m < n) {
+        int64_t end = n - m < LIMIT_EVERY ? n : m + LIMIT_EVERY;
+        if (limit_hit(s->limits))
+            return NULL;
+        for (; m < end; m++)
+            s->items[m] = (Item){keys[m], m};
+    }
     return order_sort(s->limits, s->items, s->items + n, n, s->order.bits);
 }
 
