@@ -201,7 +201,7 @@ void module_define_type(Module *m, const TypeDef *def)
     const TypeDef *old = ptrmap_find(&m->type_index, def->name);
     if (old) {
         forget_constructors(m, old);
-        for (size_t i = 0; i < m->types.n; i++)
+        for (size_t i = 0; i < m->types.n && old != def; i++)
             if (m->types.at[i] == old)
                 m->types.at[i] = def;
     } else {
