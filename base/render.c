@@ -231,6 +231,12 @@ static size_t column_of(const char *text, size_t len, size_t byte)
     size_t column = 0;
     for (size_t i = 0; i < len && i < byte;) {
         uint32_t code;
+        size_t plain = i;
+        while (i < len && i < byte && text[i] >= ' ' && text[i] <= '~')
+            i++;
+        column += i - plain;
+        if (i == len || i >= byte)
+            break;
         i += utf8_decode(text + i, len - i, &code);
         column = column_after(column, code);
     }

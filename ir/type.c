@@ -540,10 +540,20 @@ static bool defs_pair(const TypeDef *a, const TypeDef *b, const Pairs *pairs)
     return (mapped ? mapped : a) == b;
 }
 
+/* Where the variable stands among those that were made one after the other, or n. */
+static uint32_t place_by_number(const Type *binder, const TypeVar *v)
+{
+    uint64_t i = binder->n_params ? (uint64_t)v->number - binder->params[0]->number : 0;
+    return i < binder->n_params && binder->params[i] == v ? (uint32_t)i : binder->n_params;
+}
+
 static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
 {
     bool by_name = false;
     for (; pairs; pairs = pairs->outer) {
+        uint32_t at = place_by_number(pairs->a, a);
+        if (at < pairs->a->n_params && at == place_by_number(pairs->b, b))
+            return true;
         for (uint32_t i = pairs->a->n_params; i-- > 0;)
             if (pairs->a->params[i] == a || pairs->b->params[i] == b)
                 return pairs->a->params[i] == a && pairs->b->params[i] == b;

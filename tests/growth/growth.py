@@ -12,6 +12,7 @@ import math
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -246,7 +247,9 @@ class Counter:
         words = [str(program) if w == "-" else str(out) if w == "%out" else w for w in ([] if typed else words)]
         env = dict(os.environ, RELAY_COUNT_TO=str(count), RELAY_COUNT_STOP=str(stop), NO_COLOR="1", HOME=self.folder)
         try:
-            done = subprocess.run([self.relay, *words], input=typed, text=True, capture_output=True, env=env, timeout=SECONDS, check=False)
+            # Who starts this in the background would have the interrupt ignored.
+            done = subprocess.run([self.relay, *words], input=typed, text=True, capture_output=True, env=env, timeout=SECONDS, check=False,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         except subprocess.TimeoutExpired:
             return None
         blocks, late = map(int, count.read_text().split()) if count.exists() else (0, 0)
