@@ -285,7 +285,7 @@ void graph_print_saved(Buf *out, Ctx *cx, const Module *m)
     for (size_t i = 0; i < n && !limit_hit(&cx->limits); i++, object = document_next(d, object))
         saved_node(&w, &nodes[i], nodes, n, d, object);
     put_head(out, number_of(item_of(d, nodes, n, document_get(d, d->at, "root"))));
-    for (size_t i = 1; i < n && !out->failed; i++)
+    for (size_t i = 1; i < n && !out->failed && !limit_hit(&cx->limits); i++)
         put_node(out, &nodes[i]);
     buf_str(out, before_arrays);
     for (size_t i = 0; i < n_arrays; i++) {

@@ -390,11 +390,19 @@ const Type *type_refresh(Ctx *cx, const Type *t)
     return t->open ? type_mapped(cx, t, (Mapping){.leaf = refresh_leaf}) : t;
 }
 
-/* What stands for the variable; NULL: itself. Variables that are bound together were mostly made one after the other. */
+/* Where the variable stands among those that are bound together, which mostly were made one after the other; n where it does not stand
+ * there by its number. */
+static uint32_t place_by_number(uint32_t n, const TypeVar *const *vars, const TypeVar *v)
+{
+    uint32_t at = n > 0 ? v->number - vars[0]->number : 0;
+    return at < n && vars[at] == v ? at : n;
+}
+
+/* What stands for the variable; NULL: itself. */
 static const Type *put_for(const Mapping *m, const TypeVar *v)
 {
-    uint32_t at = m->n > 0 ? v->number - m->vars[0]->number : 0;
-    if (at < m->n && m->vars[at] == v)
+    uint32_t at = place_by_number(m->n, m->vars, v);
+    if (at < m->n)
         return m->with[at];
     for (uint32_t i = 0; i < m->n; i++)
         if (m->vars[i] == v)
@@ -540,21 +548,14 @@ static bool defs_pair(const TypeDef *a, const TypeDef *b, const Pairs *pairs)
     return (mapped ? mapped : a) == b;
 }
 
-/* Where the variable stands among those that were made one after the other, or n. */
-static uint32_t place_by_number(const Type *binder, const TypeVar *v)
-{
-    uint64_t i = binder->n_params ? (uint64_t)v->number - binder->params[0]->number : 0;
-    return i < binder->n_params && binder->params[i] == v ? (uint32_t)i : binder->n_params;
-}
-
 static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
 {
     bool by_name = false;
     for (; pairs; pairs = pairs->outer) {
-        uint32_t at = place_by_number(pairs->a, a);
-        if (at < pairs->a->n_params && at == place_by_number(pairs->b, b))
+        uint32_t n = pairs->a->n_params, at = place_by_number(n, pairs->a->params, a);
+        if (at < n && at == place_by_number(n, pairs->b->params, b))
             return true;
-        for (uint32_t i = pairs->a->n_params; i-- > 0;)
+        for (uint32_t i = n; i-- > 0;)
             if (pairs->a->params[i] == a || pairs->b->params[i] == b)
                 return pairs->a->params[i] == a && pairs->b->params[i] == b;
         by_name = pairs->by_name;

@@ -197,25 +197,29 @@ void type_heap_keep_words(TypeHeap *h, const void *from, size_t size)
     mark_through(h);
 }
 
+static bool is_kept(const TypeHeap *h, const TypePage *p, size_t i)
+{
+    return p->state[i] == BLOCK_KEPT || (h->given_up && p->state[i] == BLOCK_USED);
+}
+
 bool type_heap_kept(const TypeHeap *h, const void *block)
 {
     size_t i;
     const TypePage *p = find_block(h, block, &i);
-    return p && (p->state[i] == BLOCK_KEPT || h->given_up);
+    return p && is_kept(h, p, i);
 }
 
 /* Frees the blocks that were not kept; false when the page has none left. */
 static bool sweep(TypeHeap *h, TypePage *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
-        if (p->state[i] == BLOCK_USED && h->given_up)
-            p->state[i] = BLOCK_KEPT;
-        if (p->state[i] == BLOCK_USED) {
+        bool kept = is_kept(h, p, i);
+        if (!kept && p->state[i] == BLOCK_USED) {
             poison(p->blocks + i * p->size, p->size);
             p->used--;
             h->used -= p->size;
         }
-        p->state[i] = p->state[i] == BLOCK_KEPT ? BLOCK_USED : BLOCK_FREE;
+        p->state[i] = kept ? BLOCK_USED : BLOCK_FREE;
     }
     p->next = 0;
     return p->used > 0;

@@ -747,9 +747,9 @@ static bool are_twins(const NestNode *loop, const NestNode *fold, NestNode *cons
 static bool folds_alone(Nest *n, int buffer, NestNode *home, NestNode *loop, NestNode *const *twins)
 {
     for (int i = -1; i < 0 || twins[i]; i++) {
-        NestAccesses all = nest_accesses(n, child_of(home, i < 0 ? loop : twins[i]));
+        NestAccesses all = nest_accesses_of(n, child_of(home, i < 0 ? loop : twins[i]), buffer);
         for (size_t k = 0; k < all.n; k++)
-            if (all.at[k].buffer == buffer && all.at[k].node->kind != NEST_FOLD)
+            if (all.at[k].node->kind != NEST_FOLD)
                 return false;
         if (!twins[0])
             break;
@@ -902,19 +902,12 @@ bool nest_raise(Nest *n, NestNode *node)
     return true;
 }
 
-/* The innermost loop around all accesses of the buffer; NULL: none. */
-static NestNode *loop_around(Nest *n, const NestAccesses *all, int buffer)
+/* The innermost loop around all of them; NULL: none. */
+static NestNode *loop_around(const NestAccesses *all)
 {
-    NestNode *around = NULL;
-    bool any = false;
-    (void)n;
-    for (size_t i = 0; i < all->n; i++) {
-        if (all->at[i].buffer != buffer)
-            continue;
-        NestNode *node = all->at[i].node->parent;
-        if (!any)
-            around = node;
-        any = true;
+    NestNode *around = all->n ? all->at[0].node->parent : NULL;
+    for (size_t i = 1; i < all->n; i++) {
+        const NestNode *node = all->at[i].node->parent;
         while (around && !nest_holds(around, node))
             around = around->parent;
     }
@@ -969,8 +962,6 @@ static bool drop_loop(Nest *n, NestNode *loop, int buffer)
     Shift s = {.n = n, .buffer = buffer, .var = loop->var};
     for (size_t i = 0; i < all.n; i++) {
         const NestAccess *a = &all.at[i];
-        if (a->buffer != buffer)
-            continue;
         int64_t low, high;
         NestLinear rest = a->at;
         s.by = nest_coefficient(&rest, loop->var);
@@ -1004,11 +995,11 @@ bool nest_narrow(Nest *n, int buffer)
         for (size_t k = 0; k < more.n; k++)
             vec_push(&all, n->arena, more.at[k]);
     }
-    NestNode *around = loop_around(n, &all, buffer);
+    NestNode *around = loop_around(&all);
     if (!around)
         return false;
     for (size_t i = 0; i < all.n; i++)
-        if (all.at[i].buffer == buffer && !all.at[i].linear)
+        if (!all.at[i].linear)
             return false;
     /* From the outside: within an iteration only its own part is left. */
     NestNode *loops[NEST_TERMS_MOST];

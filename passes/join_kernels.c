@@ -21,7 +21,7 @@
 enum {
     TENSORS_MOST = 16, /* that one kernel reads and makes: processors bring about so many at once */
     CALLS_MOST =
-        256, /* in one kernel, as in a group of FuseOps: what is found in a kernel takes more than its length */
+        256, /* in one kernel, as in a group of FuseOps: scheduling takes more than its length */
     GROUPS_OPEN = 8, /* that a kernel may still join */
 };
 
@@ -124,11 +124,16 @@ static bool is_there(const Chain *c, const Group *g, const Expr *arg)
     return ptrmap_has(&g->own, arg) || (uintptr_t)ptrmap_find(&c->at, arg) <= g->at;
 }
 
+static bool fits(size_t tensors, size_t calls)
+{
+    return tensors <= TENSORS_MOST && calls <= CALLS_MOST;
+}
+
 /* Whether all that the call reads is there, and something of it is what the group has. */
 static bool may_join(const Chain *c, const Group *g, const Call *call)
 {
     size_t more = 1, calls = g->calls + calls_in(c->j, kernel_of(c->j, &call->base));
-    bool shares = false, there = calls <= CALLS_MOST;
+    bool shares = false, there = true;
     for (uint32_t i = 0; i < call->args.n && there; i++) {
         const Expr *arg = call->args.at[i];
         bool own = ptrmap_has(&g->own, arg), read = ptrmap_has(&g->reads, arg);
@@ -136,7 +141,7 @@ static bool may_join(const Chain *c, const Group *g, const Call *call)
         shares |= own || (read && arg->kind == EXPR_VAR);
         more += !own && !read;
     }
-    return there && shares && g->members.n + g->params.n + more <= TENSORS_MOST;
+    return there && shares && fits(g->members.n + g->params.n + more, calls);
 }
 
 static void join(Chain *c, Group *g, size_t number)
@@ -174,10 +179,9 @@ static void merge_groups(Chain *c, const Call *call)
             continue;
         Group *later = first && first->at > g->at ? first : g;
         first = first && first->at < g->at ? first : g;
+        size_t tensors = first->members.n + first->params.n + later->members.n + later->params.n;
         bool may = later != first && types_same_shape(first->type, later->type) &&
-                   first->members.n + first->params.n + later->members.n + later->params.n <=
-                       TENSORS_MOST &&
-                   first->calls + later->calls <= CALLS_MOST;
+                   fits(tensors, first->calls + later->calls);
         for (size_t k = 0; k < later->args.n && may; k++)
             may = is_there(c, first, later->args.at[k]);
         for (size_t k = 0; k < later->members.n && may; k++)

@@ -289,6 +289,14 @@ static bool is_weight(const Expr *e)
     return c && c->value.kind == VALUE_TENSOR;
 }
 
+static bool has_weight(const Call *call)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < call->args.n && !has; i++)
+        has = is_weight(call->args.at[i]);
+    return has;
+}
+
 static Expr *look_at_call(Rewriter *rw, const Expr *old, Expr *now)
 {
     Specializer *s = rw->data;
@@ -297,14 +305,12 @@ static Expr *look_at_call(Rewriter *rw, const Expr *old, Expr *now)
     const Def *def = g && g->name != s->def->name
                          ? find_global(s->run->module, s->run->context->env, g->name)
                          : NULL;
-    bool any = false;
-    for (uint32_t i = 0; def && i < call->args.n; i++)
-        any |= is_weight(call->args.at[i]);
-    const Recursive *r = any && call->args.n == def->fn->params.n ? recursive_of(s, def) : NULL;
+    if (!def || call->args.n != def->fn->params.n || !has_weight(call))
+        return now;
+    const Recursive *r = recursive_of(s, def);
     if (!r)
         return now;
-    bool *known = arena_new_array(&s->run->scratch, bool, call->args.n + 1);
-    any = false;
+    bool any = false, *known = arena_new_array(&s->run->scratch, bool, call->args.n + 1);
     for (uint32_t i = 0; i < call->args.n; i++) {
         known[i] = r->stays[i] && is_weight(call->args.at[i]);
         any |= known[i];

@@ -218,9 +218,6 @@ Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, 
         return NULL;
     }
     const Attrs *checked = NULL;
-    for (uint32_t i = 0; i < n; i++)
-        if (!args[i])
-            return NULL;
     if (row->attrs) {
         Attrs *written = arena_alloc(m->arena, sizeof(Attrs) + (n_attrs + 1) * sizeof(Attr));
         written->n = n_attrs;
