@@ -159,8 +159,10 @@ static void define_as(RelaySession *s, Module *m, const char *what)
         return;
     Redefinition r;
     redefinition_init(&r, s, read);
-    if (redefinition_check(&r, false) && redefinition_commit(&r))
+    if (redefinition_check(&r, false) && redefinition_commit(&r)) {
+        s->binds++;
         redefinition_show(&r);
+    }
     redefinition_deinit(&r);
     module_release(read);
 }
@@ -210,9 +212,14 @@ static void run_passes(RelaySession *s, PassCall *call, Module *m)
     uint32_t source =
         sources_add(&s->cx.sources, "pipeline", call->pipeline.ptr, call->pipeline.len);
     Module *now = source ? passes_run(&pc, m, source) : NULL;
-    if (trace.steps.n && (now || !call->view.why))
+    bool none = now && call->view.step != TRACE_LAST && call->view.step > trace.steps.n;
+    if (none)
+        diag_error(s->cx.diags, E0402_USAGE, call->target.args,
+                   "there is no step %zu: the pipeline has %zu", call->view.step, trace.steps.n);
+    else if (trace.steps.n && (now || !call->view.why))
         trace_emit(&trace, call->view);
-    Module *made = now && call->name.len ? renamed(&call->target, now, from, call->name) : NULL;
+    Module *made =
+        now && !none && call->name.len ? renamed(&call->target, now, from, call->name) : NULL;
     if (made)
         define_as(s, made, "what the passes made");
     module_release(made);

@@ -129,10 +129,13 @@ void command_bench(CommandCall *c)
     uint64_t runs = 3;
     double seconds = 1;
     Str file = {"", 0}, workload = {"", 0};
-    if (!command_real_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
-        return;
-    command_word_setting(c, "peers", &file);
-    command_word_setting(c, "workload", &workload);
+    for (size_t left = 0; left != c->text.len;) {
+        left = c->text.len;
+        if (!command_real_setting(c, "seconds", &seconds) || !command_setting(c, "runs", &runs))
+            return;
+        command_word_setting(c, "peers", &file);
+        command_word_setting(c, "workload", &workload);
+    }
     Module *m = command_program(c);
     Thunk t;
     Arena arena;

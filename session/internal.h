@@ -98,7 +98,7 @@ struct RelaySession {
     Buf journal; /* the text of all that was defined and bound */
     double journal_seconds; /* that this took */
     Buf answers; /* what a person was asked for by the running command, each behind a blank */
-    uint64_t binds; /* of variables, so far */
+    uint64_t binds; /* of variables, and of what commands made definitions of, so far */
     uint64_t defines; /* environments so far: pointers to them come again */
     uint64_t world; /* contexts so far: behind `:reset` nothing of the one before is left */
     Module *
