@@ -5,9 +5,10 @@
  *     def @main(%x: int32) { let %f = @lifted_name_0(%x); %f(2) }
  *
  * Variables of the places around it become parameters; a literal without them is the function itself. A literal that calls itself
- * does so through the module. Equal literals of one definition share a function. Literals in functions
- * with type parameters stay, and so do those next to effects that several blocks share. A bare
+ * does so through the module. Equal literals of one definition share a function. Type variables of the places around it become type parameters; a literal
+ * that neither its type nor what it captures tells them of stays, and so do those next to effects that several blocks share. A bare
  * expression stays: its text has no place for functions. */
+#include "passes/beta.h"
 #include "passes/pass.h"
 #include "passes/to_basic_block_normal_form.h"
 #include "passes/types.h"
@@ -29,10 +30,13 @@ typedef struct Lift {
     Vec(Lifted) made;
     PtrMap by_hash; /* hash -> the newest of them with it, from 1 */
     unsigned number; /* of the last name that was free */
+    bool generic; /* there are type parameters */
+    PtrMap type_vars_of; /* literal -> TypeVarList */
     /* of the literal at hand */
     const Var *self;
     bool recursive;
     Vec(Var *) captured;
+    TypeVarList type_vars; /* that something around it binds */
 } Lift;
 
 static WalkNext find_type_params(void *data, const Expr *e)
@@ -42,6 +46,12 @@ static WalkNext find_type_params(void *data, const Expr *e)
     return f && f->type_params.n ? WALK_STOP : WALK_ON;
 }
 
+/* It becomes a function that makes it. */
+static bool is_closure(const Lift *l)
+{
+    return l->captured.n || l->type_vars.n;
+}
+
 static void note_captured(void *data, Var *v)
 {
     Lift *l = data;
@@ -49,6 +59,52 @@ static void note_captured(void *data, Var *v)
         l->recursive = true;
     else
         vec_push(&l->captured, &l->run->scratch, v);
+}
+
+/* False: a type variable that it uses would be known at no call. */
+static bool note_type_vars(Lift *l, const Expr *literal)
+{
+    TypesOf all, known = {0};
+    bool ok = true;
+    types_of(literal, &l->type_vars_of, &all);
+    types_of_note(&known, literal->type);
+    for (size_t i = 0; i < l->captured.n; i++)
+        types_of_note(&known, l->captured.at[i]->base.type);
+    TypeVarList *list = arena_alloc_must(&l->run->scratch, 1, sizeof *list);
+    const TypeVar **at =
+        arena_alloc_must(&l->run->scratch, all.used.n + 1, sizeof(const TypeVar *));
+    *list = (TypeVarList){at, 0};
+    for (size_t i = 0; i < all.used.n; i++) {
+        const TypeVar *v = all.used.entries[i].key;
+        if (ptrmap_has(&all.bound, v))
+            continue;
+        ok = ok && ptrmap_has(&known.used, v);
+        at[list->n++] = v;
+    }
+    ptrmap_put(&l->type_vars_of, literal, list);
+    l->type_vars = *list;
+    types_of_free(&all);
+    types_of_free(&known);
+    return ok;
+}
+
+/* With type parameters of its own for those that it uses. */
+static Function *with_type_params(Lift *l, Function *f)
+{
+    Ctx *cx = l->run->cx;
+    Arena *arena = &l->run->module->arena;
+    uint32_t n = l->type_vars.n;
+    const TypeVar **own = arena_new_array(arena, const TypeVar *, n);
+    const Type **types = arena_new_array(&l->run->scratch, const Type *, n);
+    for (uint32_t i = 0; own && types && i < n; i++) {
+        own[i] = typevar_new(cx, l->type_vars.at[i]->name, l->type_vars.at[i]->span);
+        types[i] = type_var(cx, own[i]);
+    }
+    f->type_params = l->type_vars;
+    Function *now = own && types ? beta_instance(cx, l->run->module, f, types) : NULL;
+    if (now)
+        now->type_params = (TypeVarList){own, n};
+    return now;
 }
 
 static const Name *free_name(Lift *l)
@@ -80,14 +136,17 @@ static Function *closed_function(Lift *l, const Function *f, const Type *type, c
     }
     Expr *self = l->recursive ? expr_global(arena, f->base.span, name) : NULL;
     if (self)
-        ptrmap_put(&map, l->self, n ? expr_call(arena, f->base.span, self, n, args, NULL) : self);
+        ptrmap_put(&map, l->self,
+                   is_closure(l) ? expr_call(arena, f->base.span, self, n, args, NULL) : self);
     Expr *body =
         params && args ? ir_substitute(l->run->cx, m, (Expr *)(uintptr_t)&f->base, &map) : NULL;
     ptrmap_deinit(&map);
-    if (!body || n == 0)
+    if (!body || !is_closure(l))
         return expr_as_function(body);
     const Attrs *attrs = attrs_with(arena, NULL, "Closure", (AttrValue){.kind = ATTR_INT, .i = 1});
-    return expr_function(arena, f->base.span, (TypeVarList){0}, n, params, attrs, type, body);
+    Function *maker =
+        expr_function(arena, f->base.span, (TypeVarList){0}, n, params, attrs, type, body);
+    return maker && l->type_vars.n ? with_type_params(l, maker) : maker;
 }
 
 /* A hash of 0 is none. */
@@ -122,6 +181,9 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     l->recursive = false;
     l->self = ptrmap_find(&l->bound, old);
     ir_free_vars(now, note_captured, l);
+    l->type_vars = (TypeVarList){0};
+    if (l->generic && !note_type_vars(l, old))
+        return now;
     const Name *name = free_name(l);
     Function *closed = closed_function(l, f, old->type, name);
     if (!closed)
@@ -133,10 +195,10 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
         note_made(l, name, closed);
     Arena *arena = &rw->module->arena;
     Expr *global = expr_global(arena, now->span, known ? known : name);
-    global->type = l->captured.n ? NULL : old->type;
-    if (!l->captured.n)
+    global->type = is_closure(l) ? NULL : old->type;
+    if (!is_closure(l))
         return global;
-    Expr **args = arena_new_array(arena, Expr *, l->captured.n);
+    Expr **args = arena_new_array(arena, Expr *, l->captured.n + 1);
     for (size_t i = 0; args && i < l->captured.n; i++)
         args[i] = &l->captured.at[i]->base;
     return args ? expr_call(arena, now->span, global, (uint32_t)l->captured.n, args, NULL) : NULL;
@@ -158,12 +220,11 @@ static Function *lift(PassRun *run, const Def *def)
     bool shares = false;
     if (def->name->len == 0)
         return def->fn;
-    Function *f = ir_walk(&def->fn->base, find_type_params, NULL, NULL)
-                      ? function_to_blocks(run, def->fn, &shares)
-                      : def->fn;
-    if (!f || f->type_params.n || shares || !ir_walk(&f->base, find_type_params, NULL, NULL))
+    Function *f = function_to_blocks(run, def->fn, &shares);
+    if (!f || shares)
         return f ? def->fn : NULL;
-    Lift l = {.run = run, .root = &f->base};
+    Lift l = {
+        .run = run, .root = &f->base, .generic = !ir_walk(&f->base, find_type_params, NULL, NULL)};
     Rewriter rw;
     pass_rewriter_init(&rw, run, lift_literal, &l);
     rw.enter = note_let;
@@ -171,6 +232,7 @@ static Function *lift(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     ptrmap_deinit(&l.bound);
     ptrmap_deinit(&l.by_hash);
+    ptrmap_deinit(&l.type_vars_of);
     return expr_as_function(now);
 }
 

@@ -128,3 +128,64 @@ bool types_same_shape(const Type *a, const Type *b)
             return false;
     return true;
 }
+
+/* ---- everything that types mention ----------------------------------------------------------------- */
+
+void types_of_note(TypesOf *w, const Type *t)
+{
+    t = t ? type_find(t) : NULL;
+    if (!t || ptrmap_has(&w->seen, t))
+        return;
+    ptrmap_put(&w->seen, t, w);
+    if (t->kind == TYPE_TENSOR && dtype_id(t->dtype) < DTYPE_IDS)
+        w->dtypes[dtype_id(t->dtype)] = true;
+    if (t->kind == TYPE_VAR)
+        ptrmap_put(&w->used, t->var, w);
+    if (t->kind == TYPE_ADT)
+        ptrmap_put(&w->defs, t->def, w);
+    for (uint32_t i = 0; i < t->n_params; i++)
+        ptrmap_put(&w->bound, t->params[i], w);
+    if (t->kind == TYPE_FUNC)
+        types_of_note(w, t->result);
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && t->kind != TYPE_HOLE && i < t->n; i++)
+        types_of_note(w, t->parts[i]);
+}
+
+static void note_binder(void *data, Var *v)
+{
+    TypesOf *w = data;
+    types_of_note(w, v->annotation);
+    types_of_note(w, v->base.type);
+}
+
+static WalkNext note_node(void *data, const Expr *e)
+{
+    TypesOf *w = data;
+    const Function *f = expr_as_function(e);
+    const TypeVarList *part = f && w->parts ? ptrmap_find(w->parts, e) : NULL;
+    for (uint32_t i = 0; part && i < part->n; i++)
+        ptrmap_put(&w->used, part->at[i], w);
+    if (part)
+        return WALK_SKIP;
+    /* The type of an operator as a value has type variables of its own. */
+    if (e->kind != EXPR_OP)
+        types_of_note(w, e->type);
+    for (uint32_t i = 0; f && i < f->type_params.n; i++)
+        ptrmap_put(&w->bound, f->type_params.at[i], w);
+    ir_binders(e, note_binder, w);
+    return WALK_ON;
+}
+
+void types_of(const Expr *e, const PtrMap *parts, TypesOf *out)
+{
+    *out = (TypesOf){.parts = parts};
+    ir_walk(e, note_node, NULL, out);
+}
+
+void types_of_free(TypesOf *w)
+{
+    ptrmap_deinit(&w->seen);
+    ptrmap_deinit(&w->bound);
+    ptrmap_deinit(&w->used);
+    ptrmap_deinit(&w->defs);
+}

@@ -2,6 +2,7 @@
 #ifndef PASSES_TYPES_H
 #define PASSES_TYPES_H
 
+#include "base/table.h"
 #include "ir/module.h"
 
 /* A node that was rebuilt over other children and has the type it had before takes it over, unless a child has none yet. */
@@ -21,5 +22,21 @@ bool types_same_shape(const Type *a, const Type *b);
 
 /* Whether a tensor of the type (NULL: it is not known) has so many axes, with extents that are known and not 0. */
 bool type_has_extents(const Type *t, uint32_t rank);
+
+/* What types mention, in the order in which they do. */
+typedef struct TypesOf {
+    PtrMap seen; /* types */
+    PtrMap bound, used; /* type variables */
+    PtrMap defs; /* data types */
+    bool dtypes[DTYPE_IDS];
+    const PtrMap *parts;
+} TypesOf;
+
+/* Those of e, of the variables that it binds and of what is below it. Of the functions in `parts` (NULL: there are none) only the type
+ * variables count that they say, as a TypeVarList. */
+void types_of(const Expr *e, const PtrMap *parts, TypesOf *out);
+/* A type more; NULL is none. */
+void types_of_note(TypesOf *w, const Type *t);
+void types_of_free(TypesOf *w);
 
 #endif
