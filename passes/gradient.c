@@ -99,6 +99,8 @@ typedef struct Reverse {
     LetMaker make;
     const Module *old;
     PtrMap types; /* Type -> what it becomes */
+    PtrMap defs; /* data types whose fields were looked at */
+    bool refused; /* one of them */
     PtrMap twins; /* name of a function -> that of its translation */
     Vec(const Def *) todo; /* functions that are called */
     Vec(Var *) backs; /* the backpropagators of the functions around */
@@ -123,6 +125,25 @@ static const Type **dual_parts(Reverse *r, const Type *t, uint32_t more)
     return parts;
 }
 
+/* What a definition says itself of a field stays as it is. */
+static void look_at_fields(Reverse *r, const TypeDef *def)
+{
+    bool found = false;
+    if (ptrmap_has(&r->defs, def))
+        return;
+    ptrmap_put(&r->defs, def, r);
+    for (uint32_t i = 0; i < def->n_cons; i++)
+        for (uint32_t k = 0; k < def->cons[i]->n; k++)
+            found |= dual_type(r, def->cons[i]->fields[k]) != type_find(def->cons[i]->fields[k]);
+    if (!found)
+        return;
+    r->refused = true;
+    Diag *d = diag_error(r->run->cx->diags, E0605_NO_GRADIENT, def->span,
+                         "`%s` has fields without a place for their gradient", def->name->text);
+    diag_help(d, "make the types of these fields its type parameters, or write `grad(@f)`, which "
+                 "goes through data of every type");
+}
+
 /* Types do not nest deep. */
 static const Type *dual_type(Reverse *r, const Type *type)
 {
@@ -135,7 +156,10 @@ static const Type *dual_type(Reverse *r, const Type *type)
     case TYPE_TENSOR: known = type_tuple(cx, 2, (const Type *[]){t, type_ref(cx, t)}); break;
     case TYPE_TUPLE: known = type_tuple(cx, t->n, dual_parts(r, t, 0)); break;
     case TYPE_REF: known = type_ref(cx, dual_type(r, t->parts[0])); break;
-    case TYPE_ADT: known = type_adt(cx, t->def, t->n, dual_parts(r, t, 0)); break;
+    case TYPE_ADT:
+        look_at_fields(r, t->def);
+        known = type_adt(cx, t->def, t->n, dual_parts(r, t, 0));
+        break;
     case TYPE_FUNC:
         parts = dual_parts(r, t, 1);
         parts[t->n] = back_type(cx);
@@ -413,7 +437,10 @@ static Expr *dual_node(Rewriter *rw, const Expr *old, Expr *now)
     case EXPR_CALL:
         if (expr_call_of_op(old))
             return dual_op_call(r, expr_as_call(old), expr_as_call(now));
-        return expr_call_of_con(old) ? now : with_back(r, expr_as_call(now));
+        if (!expr_call_of_con(old))
+            return with_back(r, expr_as_call(now));
+        dual_type(r, old->type);
+        break;
     case EXPR_OP:
     case EXPR_CON:
     case EXPR_TUPLE:
@@ -471,7 +498,7 @@ static Function *translate(Reverse *r, const Function *f)
     rw.copying = true; /* nothing keeps its type */
     Expr *now = ir_rewrite(&rw, (Expr *)(uintptr_t)&f->base);
     rewriter_deinit(&rw);
-    return expr_as_function(now);
+    return now && !r->refused ? expr_as_function(now) : NULL;
 }
 
 /* ---- the function around ---------------------------------------------------------------------------------------------- */
@@ -591,7 +618,7 @@ static bool gradient_of_main(PassRun *run, Module *old)
         diag_help(
             d, "`:pass gradient @f` in a session, or `grad(@f)` in a program, takes any function");
     }
-    PtrMap *maps[] = {&r.types, &r.twins, &r.outer, &r.uses};
+    PtrMap *maps[] = {&r.types, &r.defs, &r.twins, &r.outer, &r.uses};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     return ok;
