@@ -270,9 +270,14 @@ static void print_short(Buf *b, double v, uint16_t bits, uint16_t (*round)(doubl
     buf_printf(b, "%g", near);
 }
 
+/* A whole number is as long with zeros at its end as it is exactly, and that is what the original prints. */
 void number_print_half(Buf *b, uint16_t bits)
 {
-    print_short(b, (double)half_to_float(bits), bits, half_from_double);
+    double v = (double)half_to_float(bits);
+    if (isfinite(v) && v == floor(v))
+        number_print_g6(b, v);
+    else
+        print_short(b, v, bits, half_from_double);
 }
 
 void number_print_bfloat(Buf *b, uint16_t bits)

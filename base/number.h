@@ -18,7 +18,7 @@ void number_print_double(Buf *b, double v);
 void number_print_float(Buf *b, float v);
 /* C's "%g" with its six digits, which does not always read back; "nan" without a sign. */
 void number_print_g6(Buf *b, double v);
-/* The shortest decimal that reads back to the same half or bfloat after rounding. */
+/* The shortest decimal that reads back to the same half or bfloat after rounding; a half that is whole exactly. */
 void number_print_half(Buf *b, uint16_t bits);
 void number_print_bfloat(Buf *b, uint16_t bits);
 

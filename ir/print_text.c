@@ -169,6 +169,8 @@ static void put_attr_float(Buf *b, const AttrValue *v, bool six_digits)
 {
     if (six_digits)
         number_print_g6(b, v->f);
+    else if (dtype_id(v->dtype) == DT_FLOAT16)
+        number_print_half(b, (uint16_t)value_scalar_double(v->dtype, v->f).bits);
     else
         number_print_double(b, v->f);
     buf_char(b, 'f');

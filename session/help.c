@@ -233,7 +233,10 @@ static bool say(RelaySession *s, Str name)
     bool coded = code != DIAG_CODES;
     if (coded)
         page_display(s, code);
-    bool inspected = !coded && relay_session_inspect(s, name.ptr, name.len, name.len, 1, s->sink);
+    const Op *infix = op_find_symbol(&s->cx, name);
+    Str asked = infix ? str_of(infix->name) : name;
+    bool inspected =
+        !coded && relay_session_inspect(s, asked.ptr, asked.len, asked.len, 1, s->sink);
     bool found = coded || inspected || help_word(&b, name, session_width(s));
     bool colon = name.ptr[0] == ':';
     if (!colon && is_command(name)) {
