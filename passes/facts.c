@@ -3,6 +3,7 @@
 #include "base/vec.h"
 #include "ir/op.h"
 #include "ir/walk.h"
+#include "passes/scope.h"
 #include "te/te.h"
 
 static WalkNext note_value(void *data, const Expr *e)
@@ -27,13 +28,14 @@ const Def *find_global(const Module *module, const Module *env, const Name *name
 
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root)
 {
-    *p = (Purity){.module = module, .env = env, .root = root};
+    *p = (Purity){.module = module, .env = env, .root = root, .whole = root};
 }
 
 void purity_deinit(Purity *p)
 {
     ptrmap_deinit(&p->values);
     ptrmap_deinit(&p->known);
+    ptrmap_deinit(&p->ties);
 }
 
 /* What is to be looked at: a callee, which somebody calls, or the body that calling it evaluates. */
@@ -73,12 +75,14 @@ static bool ask_call(Question *q, const Expr *callee)
     return true;
 }
 
+static LiteralTie tie_of(Purity *p, const Expr *literal);
+
 static WalkNext look(void *data, const Expr *e)
 {
     Question *q = data;
     const Call *call = expr_as_call(e);
     if (e->kind == EXPR_FUNCTION)
-        return WALK_SKIP;
+        return tie_of(q->purity, e) == TIE_EFFECT ? WALK_STOP : WALK_SKIP;
     if (e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE)
         return WALK_STOP;
     return call && !ask_call(q, call->callee) ? WALK_STOP : WALK_ON;
@@ -141,11 +145,12 @@ static bool look_at_callee(Question *q, const Expr *e)
     }
 }
 
-bool purity_of(Purity *p, const Expr *e)
+/* Whether evaluating e, or calling it, is pure. */
+static bool ask(Purity *p, const Expr *e, bool called)
 {
     Question q = {.purity = p};
     arena_init(&q.arena, NULL);
-    bool pure = ir_walk(e, look, NULL, &q);
+    bool pure = called ? ask_call(&q, e) : ir_walk(e, look, NULL, &q);
     while (pure && q.todo.n) {
         Asked next = vec_pop(&q.todo);
         q.of = next.of;
@@ -159,6 +164,11 @@ bool purity_of(Purity *p, const Expr *e)
     ptrmap_deinit(&q.asked);
     arena_deinit(&q.arena);
     return pure;
+}
+
+bool purity_of(Purity *p, const Expr *e)
+{
+    return ask(p, e, false);
 }
 
 /* ---- values that may be moved ------------------------------------------------------------------------------------------- */
@@ -204,6 +214,87 @@ static bool is_plain_data(const Type *type)
     return plain;
 }
 
+/* ---- what literals share with the places around them ------------------------------------------------------------------------ */
+
+typedef struct Ties {
+    Scopes scopes;
+    PtrMap effects; /* nodes with one */
+    PtrMap shared; /* nodes that several blocks use and that are not to be copied -> LiteralTie */
+    bool effect; /* the node at hand has one */
+    const ScopeNode *literal;
+    LiteralTie tie; /* of the literal */
+} Ties;
+
+static void find_effect(void *data, Expr *const *slot)
+{
+    Ties *t = data;
+    t->effect |= ptrmap_has(&t->effects, *slot);
+}
+
+/* What is below comes before. */
+static void note_shared(Purity *p, Ties *t, const ScopeNode *node)
+{
+    const Expr *e = node->e;
+    const Call *call = expr_as_call(e);
+    if (e->kind == EXPR_FUNCTION || e->kind == EXPR_CONSTANT)
+        return;
+    t->effect = e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE ||
+                (call && !ask(p, call->callee, true));
+    if (!t->effect)
+        ir_children(e, find_effect, t);
+    if (t->effect)
+        ptrmap_put(&t->effects, e, t);
+    LiteralTie tie = t->effect ? TIE_EFFECT : is_plain_data(e->type) ? 0 : TIE_HELD;
+    if (node->spread && tie)
+        ptrmap_put(&t->shared, e, (void *)(uintptr_t)tie);
+}
+
+static WalkNext find_tie(void *data, const Expr *e)
+{
+    Ties *t = data;
+    LiteralTie tie = (LiteralTie)(uintptr_t)ptrmap_find(&t->shared, e);
+    if (tie > t->tie && !block_encloses(t->literal->inner, scopes_node(&t->scopes, e)->block))
+        t->tie = tie;
+    return t->tie == TIE_EFFECT ? WALK_STOP : WALK_ON;
+}
+
+static void find_ties(Purity *p, const Expr *root)
+{
+    const Function *f = expr_as_function(root);
+    Ties t = {0};
+    bool ok = scopes_init(&t.scopes, p->module->cx, f ? f->body : (Expr *)(uintptr_t)root);
+    for (size_t i = 0; ok && i < t.scopes.steps.n; i++)
+        if (t.scopes.steps.at[i].event == SCOPE_DONE)
+            note_shared(p, &t, t.scopes.steps.at[i].node);
+    for (size_t i = 0; ok && t.shared.n && i < t.scopes.steps.n; i++) {
+        const ScopeStep *step = &t.scopes.steps.at[i];
+        if (step->event != SCOPE_DONE || step->node->e->kind != EXPR_FUNCTION)
+            continue;
+        t.literal = step->node;
+        t.tie = 0;
+        ir_walk(step->node->e, find_tie, NULL, &t);
+        if (t.tie)
+            ptrmap_put(&p->ties, step->node->e, (void *)(uintptr_t)t.tie);
+    }
+    ptrmap_deinit(&t.effects);
+    ptrmap_deinit(&t.shared);
+    scopes_deinit(&t.scopes);
+}
+
+static LiteralTie tie_of(Purity *p, const Expr *literal)
+{
+    const Expr *root = p->whole;
+    p->whole = NULL;
+    if (root)
+        find_ties(p, root);
+    return (LiteralTie)(uintptr_t)ptrmap_find(&p->ties, literal);
+}
+
+bool purity_copyable(Purity *p, const Expr *literal)
+{
+    return !tie_of(p, literal);
+}
+
 bool purity_movable(Purity *p, const Expr *e)
 {
     switch ((ExprKind)e->kind) {
@@ -211,8 +302,8 @@ bool purity_movable(Purity *p, const Expr *e)
     case EXPR_VAR:
     case EXPR_GLOBAL:
     case EXPR_OP:
-    case EXPR_CON:
-    case EXPR_FUNCTION: return true;
+    case EXPR_CON: return true;
+    case EXPR_FUNCTION: return purity_copyable(p, e);
     default: return is_plain_data(e->type) && purity_of(p, e);
     }
 }

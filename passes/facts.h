@@ -12,15 +12,26 @@ typedef struct Purity {
     PtrMap values; /* ask purity_value: Var of a `let` -> what it is bound to */
     PtrMap
         known; /* what is called, a global by its name -> NULL, or something if that may have an effect */
+    const Expr *whole; /* NULL: its literals are in `ties` */
+    PtrMap ties; /* ask purity_of: function literal -> a LiteralTie; others have none */
 } Purity;
+
+/* What a function literal uses of a graph that is used around it too: it is evaluated there, before the literal. */
+typedef enum LiteralTie {
+    TIE_HELD = 1, /* a value with references or closures in it, of which a copy is another one */
+    TIE_EFFECT, /* a value with an effect */
+} LiteralTie;
 
 /* What the `let`s of `root` bind is learned when it is first asked. */
 void purity_init(Purity *p, const Module *module, const Module *env, const Expr *root);
 void purity_deinit(Purity *p);
 /* What a `let` of the root binds the variable to; NULL: none does. */
 const Expr *purity_value(Purity *p, const Expr *var);
-/* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does. */
+/* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does, unless
+ * what it shares with the places around it has an effect. */
 bool purity_of(Purity *p, const Expr *e);
+/* Whether a copy of the literal, a part of the root, does what it does. */
+bool purity_copyable(Purity *p, const Expr *literal);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */
 bool purity_movable(Purity *p, const Expr *e);
 

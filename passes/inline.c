@@ -254,11 +254,12 @@ static Expr *put_literal(Inliner *in, Rewriter *rw, const Call *was, Expr *e)
 {
     const Call *now = expr_as_call(e);
     Local *local = ptrmap_find(&in->locals, was->callee);
-    Expr *callee = local && local->calls == 1 && !local->other ? rewriter_now(rw, local->value)
-                   : now                                       ? now->callee
-                                                               : NULL;
+    bool once = local && local->calls == 1 && !local->other;
+    const Expr *literal = once ? local->value : was->callee;
+    Expr *callee = once ? rewriter_now(rw, local->value) : now ? now->callee : NULL;
     const Function *f = expr_as_function(callee);
-    if (!f || f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler") ||
+    if (!f || (literal->kind == EXPR_FUNCTION && !purity_copyable(&in->purity, literal)) ||
+        f->type_params.n || function_is_primitive(f) || attrs_find(f->attrs, "Compiler") ||
         pass_is_done(in->run))
         return e;
     if (local)
