@@ -127,7 +127,9 @@ static bool blocked_of(const TeProgram *p, int stage, const TeContraction *t, Co
     out->groups = each ? s->shape[1] * s->shape[4] : 1;
     out->oc = each ? 1 : s->shape[1] * s->shape[4];
     out->ic = each ? 1 : in.shape[1] * out->in_block;
-    bool ok = is_channel(s, x->index[0], -1, 0) && is_channel(s, x->index[1], -1, ic) &&
+    /* Where the result's channels are in blocks of one, its planes are taken for plain ones, and so must the data's be. */
+    bool ok = (out->out_block > 1 || out->in_block == 1) && is_channel(s, x->index[0], -1, 0) &&
+              is_channel(s, x->index[1], -1, ic) &&
               (!blocks || is_channel(s, x->index[4], -1, lane)) && in.shape[0] == out->n &&
               in.shape[1] == extent_of(s, ic) && (!blocks || in.shape[4] == extent_of(s, lane)) &&
               axis_of(s, x->index[2], in.shape[2], 2, tap_y, &out->y) &&
