@@ -64,7 +64,7 @@ static Demand demand_of_sum(const Backward *b, const Call *call)
             return d[i];
     bool both = d[0].at.axis >= 0 && d[0].at.axis == d[1].at.axis &&
                 d[0].at.block == d[1].at.block && type_equal(t[0], t[1]);
-    return both ? (Demand){d[0].at, d[0].positive || d[1].positive} : DEMAND_NONE;
+    return both ? (Demand){.at = d[0].at, .positive = d[0].positive || d[1].positive} : DEMAND_NONE;
 }
 
 static Demand demand_of(const Backward *b, const Expr *e)
@@ -76,7 +76,7 @@ static Demand demand_of(const Backward *b, const Expr *e)
         return scale_axes(call, &axes) && scale_is_known(b->run, call->args.at[1])
                    ? (Demand){.at = axes.out}
                    : DEMAND_NONE;
-    case SCALE_RELU: return (Demand){operand_demand(b, call, 0).at, true};
+    case SCALE_RELU: return (Demand){.at = operand_demand(b, call, 0).at, .positive = true};
     case SCALE_SUM: return demand_of_sum(b, call);
     case SCALE_BIAS: {
         Demand d = operand_demand(b, call, 0);

@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "passes/types.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -109,16 +110,35 @@ static bool only_moves(const Op *op)
     return false;
 }
 
-bool scale_is_positive(const Expr *e)
+static bool constant_of(const Expr *e, TensorView *v)
 {
     while (only_moves(expr_call_of_op(e)))
         e = expr_as_call(e)->args.at[0];
     const Constant *c = expr_as_constant(e);
+    return c && value_view(&c->value, v);
+}
+
+bool scale_is_positive(const Expr *e)
+{
     TensorView v;
-    if (!c || !value_view(&c->value, &v))
+    if (!constant_of(e, &v))
         return false;
     for (int64_t i = 0; i < v.t.size; i++)
         if (!(tensor_get_double(&v.t, i) > 0))
+            return false;
+    return true;
+}
+
+bool scale_may_divide(const PassRun *run, const Expr *e)
+{
+    TensorView v;
+    if (!constant_of(e, &v))
+        return !run->context->for_code;
+    /* What one is away from the next number: halves are soon too great. */
+    DType t = v.t.dtype;
+    double least = t.code == DTYPE_CODE_FLOAT && t.bits == 16 ? 0x1p-10 : 0x1p-23;
+    for (int64_t i = 0; i < v.t.size; i++)
+        if (!(fabs(tensor_get_double(&v.t, i)) >= least))
             return false;
     return true;
 }
@@ -172,6 +192,8 @@ const char *scale_stop(const PassRun *run, Demand d, bool matches, const Expr *f
         return "it has no factor that is one number for each channel";
     if (d.positive && !scale_is_positive(factor))
         return "there is a `relu` between it and the weight, and its factor may not be above 0";
+    if (d.divides && !scale_may_divide(run, factor))
+        return "what is added to it would be divided by a factor near 0";
     return scale_is_known(run, factor) ? NULL : "its factor is not known beforehand";
 }
 

@@ -12,10 +12,10 @@ typedef struct Channels {
     int block; /* -1: none */
 } Channels;
 
-/* What a value would take: a factor for each channel, in some places a positive one. */
+/* What a value would take: a factor for each channel, in some places a positive one, in some one by which something else is divided. */
 typedef struct Demand {
     Channels at;
-    bool positive;
+    bool positive, divides;
 } Demand;
 
 #define DEMAND_NONE ((Demand){.at = {-1, -1}})
@@ -45,6 +45,8 @@ bool scale_matches(const Type *t, const Type *operand, Channels at, int64_t *squ
 Expr *scale_spread(const OpsMake *m, Expr *vector, const Type *t, Channels at);
 /* A constant, perhaps in another shape, of numbers above 0. */
 bool scale_is_positive(const Expr *e);
+/* A constant of numbers so far from 0 that quotients by them stay numbers; where it is not for code, as in the original, also what is no constant. */
+bool scale_may_divide(const PassRun *run, const Expr *e);
 /* For code a factor is worth moving only where both it and the weight are known: kernels multiply what they have in registers, and a weight
  * that is none would be multiplied in each call. Elsewhere, as in the original, always. */
 bool scale_is_known(const PassRun *run, const Expr *e);

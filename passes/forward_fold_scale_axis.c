@@ -38,6 +38,7 @@ static void demand(Forward *f, const Expr *e, Demand d)
         if (had->at.axis != d.at.axis || had->at.block != d.at.block)
             had->at = DEMAND_NONE.at;
         had->positive |= d.positive;
+        had->divides |= d.divides;
     }
 }
 
@@ -75,9 +76,10 @@ static void demand_of_operands(Forward *f, const Expr *e)
         demand(f, call->args.at[0], known ? (Demand){.at = axes.in} : DEMAND_NONE);
         demand(f, call->args.at[1], DEMAND_NONE);
     } else if (kind == SCALE_RELU && d.at.axis >= 0) {
-        demand(f, call->args.at[0], (Demand){d.at, true});
+        demand(f, call->args.at[0], (Demand){d.at, true, d.divides});
     } else if (kind == SCALE_SUM && d.at.axis >= 0) {
         int i = scaled_operand(call, d.at);
+        d.divides = true;
         demand(f, call->args.at[0], i == 0 ? d : DEMAND_NONE);
         demand(f, call->args.at[1], i == 1 ? d : DEMAND_NONE);
     } else {
