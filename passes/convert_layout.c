@@ -390,16 +390,24 @@ static void sort_axes(int n, int64_t *axes)
         }
 }
 
+/* Whether a reduction lists axes; where it lists none all go, also with `exclude`. */
+static bool lists_axes(const Site *s)
+{
+    int64_t axes[TENSOR_RANK_MOST];
+    return attrs_ints(s->old->attrs, "axis", axes, TENSOR_RANK_MOST) > 0;
+}
+
 /* Sums and the like: the result has the axes that stay, in the order of the operand. */
 static Expr *convert_reduce(Site *s, const Moved *like)
 {
     int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST];
     int rank = (int)like->from.len, n = axes_of(s, like, was, now);
     bool keeps = attrs_bool(s->old->attrs, "keepdims");
-    bool exclude = attrs_bool(s->old->attrs, "exclude");
+    bool lists = lists_axes(s), exclude = lists && attrs_bool(s->old->attrs, "exclude");
     Expr *arg = like->now;
     sort_axes(n, now);
-    Expr *e = call_again(s, 1, &arg, with_ints(s, s->old->attrs, "axis", n, now));
+    Expr *e =
+        call_again(s, 1, &arg, lists ? with_ints(s, s->old->attrs, "axis", n, now) : s->old->attrs);
     if (keeps)
         return put_back(s, e, like->from, like->to);
     Str from = without(s, like->from, n, was), to = without(s, like->to, n, now);
@@ -415,6 +423,25 @@ static Expr *convert_reduce(Site *s, const Moved *like)
         }
     return put_back(s, e, without(s, like->from, n_gone, gone),
                     without(s, like->to, n_gone, gone_now));
+}
+
+/* Places of extremes are counted through the axes that go, in the order that these have. */
+static Expr *convert_places(Site *s, const Moved *like)
+{
+    int64_t was[TENSOR_RANK_MOST], now[TENSOR_RANK_MOST], before = -1;
+    int rank = (int)like->from.len, n = axes_of(s, like, was, now);
+    bool exclude = lists_axes(s) && attrs_bool(s->old->attrs, "exclude");
+    for (int i = 0; i < rank; i++) {
+        bool listed = false;
+        for (int k = 0; k < n; k++)
+            listed |= was[k] == i;
+        if (listed == exclude)
+            continue;
+        if (axis_now(like, i) < before)
+            return NULL;
+        before = axis_now(like, i);
+    }
+    return convert_reduce(s, like);
 }
 
 /* A transposition takes each axis from where it is now, so its result is as before. */
@@ -574,8 +601,8 @@ static const struct {
     {"prod", convert_reduce},
     {"all", convert_reduce},
     {"any", convert_reduce},
-    {"argmax", convert_reduce},
-    {"argmin", convert_reduce},
+    {"argmax", convert_places},
+    {"argmin", convert_places},
     {"nn.pad", convert_pad},
     {"transpose", convert_transpose},
     {"squeeze", convert_squeeze},
