@@ -122,33 +122,31 @@ static void eval_ramp(const StripFrame *f, const Step *s, int64_t from, int64_t 
     }
 }
 
-/* The part [*low, *high) of j in [0, n) where base + k j lies in [0, extent). */
+/* The part of j in [*low, *high) where base + k j lies in [0, extent). */
 static void clip_run(int64_t base, int64_t k, int64_t extent, int64_t *low, int64_t *high)
 {
+    int64_t first, end;
     if (k == 0) {
-        if (base < 0 || base >= extent)
-            *high = *low;
-        return;
+        first = 0;
+        end = base < 0 || base >= extent ? 0 : *high;
+    } else if (k == 1) {
+        first = -base;
+        end = base < extent ? extent - base : 0;
+    } else {
+        if (k < 0) {
+            base = extent - 1 - base;
+            k = -k;
+        }
+        first = base >= 0 ? 0 : (-base + k - 1) / k;
+        end = base >= extent ? 0 : (extent - 1 - base) / k + 1;
     }
-    if (k == 1) {
-        int64_t end = extent - base;
-        *low = -base > *low ? -base : *low;
-        *high = end < *high ? end : *high;
-        *high = *high < *low ? *low : *high;
-        return;
-    }
-    if (k < 0) {
-        base = extent - 1 - base;
-        k = -k;
-    }
-    int64_t first = base >= 0 ? 0 : (-base + k - 1) / k;
-    int64_t end = base >= extent ? 0 : (extent - 1 - base) / k + 1;
     if (first > *low)
         *low = first;
     if (end < *high)
         *high = end;
-    if (*high < *low)
-        *high = *low;
+    /* The first element inside may lie behind the run. */
+    if (*low > *high)
+        *low = *high;
 }
 
 /* A row of a padded load along the innermost axis, and where the next one is. */
