@@ -114,10 +114,12 @@ ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, in
         return d;
     int64_t height = extent_of(&c->y), planes = c->n * c->groups * turns;
     d.pitch = extent_of(&c->x);
-    /* Planes whose elements would lie in few sets of the first cache. */
-    while (height * d.pitch % PLANE_CROWDED == 0)
+    /* Planes whose elements would lie in few sets of the first cache; one that is gone over as one row has no gaps. */
+    bool one_row = conv_is_one_row(c);
+    while (!one_row && height * d.pitch % PLANE_CROWDED == 0)
         d.pitch++;
     d.plane = height * d.pitch;
+    d.plane += one_row && d.plane % PLANE_CROWDED == 0;
     d.buffer = scratch_of(s->n, "bordered", words_dtype(w, c->of_data), planes * d.plane + room);
     zero_border(s, d.buffer, (Bordered){planes, 1, height, d.pitch, &c->y, &c->x, words_zero(w)});
     Piece channels[2];
