@@ -48,7 +48,9 @@ bool scale_axes(const Call *call, ScaleAxes *out)
 {
     const Type *x = expr_tensor_type(call->args.at[0]), *w = expr_tensor_type(call->args.at[1]);
     const Type *y = expr_tensor_type(&call->base);
-    if (!x || !w || !y || !dtype_is_float(y->dtype))
+    /* Factors have the type of what they multiply, on either side, and products of integers wrap. */
+    if (!x || !w || !y || !dtype_is_float(y->dtype) || !dtype_eq(x->dtype, y->dtype) ||
+        !dtype_eq(w->dtype, y->dtype))
         return false;
     if (!strcmp(expr_call_of_op(&call->base)->name, "nn.dense")) {
         Channels first = {0, -1}, second = {1, -1};
