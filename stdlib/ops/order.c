@@ -7,6 +7,7 @@
 enum {
     DIGIT = 8,
     DIGITS = 1 << DIGIT,
+    WORD = 32,
 };
 
 bool order_begin(Order *o, OpCall *c, Tensor *x, bool ascend)
@@ -170,7 +171,61 @@ static Item *radix_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
     return from;
 }
 
+/* Where each digit's items go, of how many there are; false where one digit has them all. */
+static bool places_of_digits(uint32_t *next, int64_t n)
+{
+    uint32_t at = 0;
+    for (int d = 0; d < DIGITS; d++) {
+        uint32_t many = next[d];
+        if (many == n)
+            return false;
+        next[d] = at;
+        at += many;
+    }
+    return true;
+}
+
+/* The same of keys of WORD bits at most, each in one number above its place, so that half as much is moved. They lie in the two halves
+ * of `to`. */
+static Item *sort_words(Limits *l, Item *from, Item *to, int64_t n)
+{
+    uint64_t *words = (uint64_t *)(void *)to, *sorted = words + n;
+    uint32_t next[WORD / DIGIT][DIGITS] = {{0}};
+    uint64_t places = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (limit_hit_at(l, i))
+            return NULL;
+        for (int d = 0; d < WORD / DIGIT; d++)
+            next[d][from[i].key >> d * DIGIT & (DIGITS - 1)]++;
+        words[i] = from[i].key << WORD | (uint64_t)from[i].at;
+        places |= (uint64_t)from[i].at;
+    }
+    if (places > UINT32_MAX)
+        return radix_sort(l, from, to, n, WORD);
+    for (int d = 0; d < WORD / DIGIT; d++) {
+        if (!places_of_digits(next[d], n))
+            continue;
+        for (int64_t i = 0; i < n; i++) {
+            if (limit_hit_at(l, i))
+                return NULL;
+            sorted[next[d][words[i] >> (WORD + d * DIGIT) & (DIGITS - 1)]++] = words[i];
+        }
+        uint64_t *t = words;
+        words = sorted;
+        sorted = t;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (limit_hit_at(l, i))
+            return NULL;
+        from[i] = (Item){words[i] >> WORD, (int64_t)(words[i] & UINT32_MAX)};
+    }
+    return from;
+}
+
 Item *order_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
 {
-    return n <= SHORT_ROW ? count_sort(from, to, n, bits) : radix_sort(l, from, to, n, bits);
+    if (n <= SHORT_ROW)
+        return count_sort(from, to, n, bits);
+    return bits <= WORD && n <= UINT32_MAX ? sort_words(l, from, to, n)
+                                           : radix_sort(l, from, to, n, bits);
 }
