@@ -17,6 +17,7 @@ typedef struct Direct {
     int64_t rows,
         columns; /* of results: a window of one element goes over a plane as over one row */
     int64_t chunk; /* results that are stored at once */
+    bool skips; /* rows of the window that lie in the border */
     ConvData data;
     int weights, start, results; /* buffers */
 } Direct;
@@ -131,11 +132,54 @@ ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, in
 
 /* ---- the sums ------------------------------------------------------------------------------------------------------------ */
 
-/* Where the code of some results goes: their image, group of channels, row, and vectors of channels. */
+/* Rows of the window. */
+typedef struct Taps {
+    int64_t first, count;
+} Taps;
+
+/* Those that row y of the results reads and that do not lie in the border; one at least. */
+static Taps taps_inside(const ConvAxis *a, int64_t y)
+{
+    int64_t above = a->before - y * a->stride, below = above + a->in;
+    int64_t from = above > 0 ? (above + a->dilation - 1) / a->dilation : 0;
+    int64_t to = below > 0 ? (below + a->dilation - 1) / a->dilation : 0;
+    from = from < a->taps ? from : a->taps - 1;
+    to = to < a->taps ? to : a->taps;
+    return (Taps){from, to > from ? to - from : 1};
+}
+
+/* Rows of results one below the other that read the same rows of the window. */
+static int64_t rows_alike(const ConvAxis *a, int64_t from)
+{
+    Taps t = taps_inside(a, from), next = t;
+    int64_t y = from;
+    while (y < a->out && next.first == t.first && next.count == t.count)
+        next = taps_inside(a, ++y);
+    return y - from;
+}
+
+/* Where so much lies in the border, rows of the window are left out; each choice of them has tiles of its own, which are compiled. */
+#define BORDER_LEAST 0.125
+#define CHOICES_MOST 8
+
+/* How many rows of the window all rows of the results read together. */
+static int64_t taps_read(const Conv *c, const Words *w)
+{
+    int64_t sum = 0, choices = 0, all = c->y.out * c->y.taps;
+    for (int64_t y = 0, rows; y < c->y.out && choices <= CHOICES_MOST; y += rows, choices++) {
+        rows = rows_alike(&c->y, y);
+        sum += rows * taps_inside(&c->y, y).count;
+    }
+    bool few = choices <= CHOICES_MOST && (double)(all - sum) >= BORDER_LEAST * (double)all;
+    return few && !w->flips ? sum : all;
+}
+
+/* Where the code of some results goes: their image, group of channels, row, and vectors of channels; and what they read. */
 typedef struct Results {
     NestNode *in;
     NestLinear image, group, row, block;
     int64_t vectors;
+    Taps taps;
 } Results;
 
 static void add_tile(const Direct *d, const Results *r, const Piece *chunk, const Piece *tile)
@@ -143,6 +187,7 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
     const Conv *c = d->c;
     Nest *n = d->s->n;
     int64_t lanes = d->s->lanes, taps = c->y.taps * c->x.taps;
+    int64_t a_tap = c->y.dilation * d->data.pitch, b_tap = c->x.taps * d->turns * lanes;
     NestNode *home = unrolled_in(n, tile->in, "i", 1);
     Tile t = {.rows = tile->size,
               .vectors = r->vectors,
@@ -154,7 +199,7 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
               .a_row = c->x.stride,
               .b_vector = d->turns * taps * lanes,
               .n_axes = 3,
-              .axis = {{c->y.taps, c->y.dilation * d->data.pitch, c->x.taps * d->turns * lanes},
+              .axis = {{r->taps.count, a_tap, b_tap},
                        {c->x.taps, c->x.dilation, d->turns * lanes},
                        {d->turns, d->data.plane, lanes}}};
     linear_add(&t.start_at, &r->group, d->blocks * lanes);
@@ -166,6 +211,8 @@ static void add_tile(const Direct *d, const Results *r, const Piece *chunk, cons
     linear_add(&t.a_at, &tile->from, c->x.stride);
     linear_add(&t.b_at, &r->group, d->blocks * t.b_vector);
     linear_add(&t.b_at, &r->block, t.b_vector);
+    t.a_at.c += r->taps.first * a_tap;
+    t.b_at.c += r->taps.first * b_tap;
     int acc = tile_in(n, home, &t);
     NestLinear to = linear_times(&tile->from, lanes);
     store_tile(n, home, &t, acc, d->results, &to, lanes, d->chunk * lanes);
@@ -238,6 +285,35 @@ static int64_t chunk_of(int64_t columns)
     return columns % parts == 0 ? columns / parts : CHUNK_OF_PLANE;
 }
 
+/* So many vectors of channels, those of a tile after the other, row by row or for all rows. */
+static void add_rows(const Direct *d, const Results *r, NestNode *in, int64_t blocks, bool by_rows)
+{
+    const Conv *c = d->c;
+    Nest *n = d->s->n;
+    Results here = *r;
+    if (!by_rows && blocks > r->vectors) {
+        in = loop_in(n, in, "o", blocks / r->vectors);
+        nest_add_term(&here.block, in->var, r->vectors);
+    }
+    int64_t rows = d->rows;
+    for (int64_t y = 0; y < d->rows; y += rows) {
+        Results some = here;
+        some.taps = (Taps){0, c->y.taps};
+        if (d->skips) {
+            rows = rows_alike(&c->y, y);
+            some.taps = taps_inside(&c->y, y);
+        }
+        some.in = loop_in(n, in, "y", rows);
+        some.row.c += y;
+        nest_add_term(&some.row, some.in->var, 1);
+        if (by_rows && blocks > r->vectors) {
+            some.in = loop_in(n, some.in, "o", blocks / r->vectors);
+            nest_add_term(&some.block, some.in->var, r->vectors);
+        }
+        add_results(d, &some);
+    }
+}
+
 static void add_parts(const Direct *d)
 {
     const Conv *c = d->c;
@@ -256,28 +332,25 @@ static void add_parts(const Direct *d)
             outer = loop_in(n, outer, "g", c->groups);
             nest_add_term(&r.group, outer->var, 1);
         }
-        NestNode *row = NULL, *group = NULL;
-        bool by_rows = bytes <= WEIGHTS_FEW;
-        if (by_rows)
-            outer = row = loop_in(n, outer, "y", d->rows);
-        if (blocks > vectors) {
-            outer = group = loop_in(n, outer, "o", blocks / vectors);
-            nest_add_term(&r.block, group->var, vectors);
-        }
-        if (!by_rows)
-            outer = row = loop_in(n, outer, "y", d->rows);
-        nest_add_term(&r.row, row->var, 1);
-        r.in = outer;
-        add_results(d, &r);
+        add_rows(d, &r, outer, blocks, bytes <= WEIGHTS_FEW);
         from = extents[part];
     }
 }
 
+/* Products of a result, of which the others are sums over copies (window.c): of few their storing decides. Results of such sums whose
+ * windows are several columns wide, each beside the one before, have gaps in their rows and are moved once more, which whole vectors of
+ * channels need not be. */
+#define SUMS_LEAST 16
+#define SUMS_LEAST_WHOLE 9
+
 bool direct_fits(const Sched *s, int stage)
 {
     Conv c;
-    return conv_of(s->p, stage, &c) && c.out_block == 1 && sched_is_known(s, c.weight) &&
-           c.oc >= s->lanes / 2 && c.ic * c.y.taps * c.x.taps >= 16;
+    if (!conv_of(s->p, stage, &c) || c.out_block != 1 || !sched_is_known(s, c.weight))
+        return false;
+    bool whole = c.oc % s->lanes == 0 && c.x.taps > 1 && c.x.stride == 1;
+    int64_t sums = c.ic * c.y.taps * c.x.taps;
+    return c.oc >= s->lanes / 2 && sums >= (whole ? SUMS_LEAST_WHOLE : SUMS_LEAST);
 }
 
 double direct_cost(const Sched *s, int stage)
@@ -290,7 +363,9 @@ double direct_cost(const Sched *s, int stage)
     int64_t planes = c.n * c.groups, rows = conv_is_one_row(&c) ? 1 : c.y.out;
     int64_t columns = c.y.out / rows * c.x.out, sums = turns * c.y.taps * c.x.taps;
     double turned = 10.0 * (double)(planes * c.y.out * c.x.out * blocks);
-    return (double)(planes * rows * sums) * tile_cost(s->m, columns, blocks) + turned +
+    double turns_all = (double)(planes * rows * sums) * (double)taps_read(&c, &words) /
+                       (double)(c.y.out * c.y.taps);
+    return turns_all * tile_cost(s->m, columns, blocks) + turned +
            SCHED_BYTE_COST * 4 * (double)c.groups *
                (double)(sums * blocks * s->lanes + c.n * turns * c.y.in * c.x.in);
 }
@@ -311,6 +386,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
         d.rows = 1;
     }
     d.chunk = chunk_of(d.columns);
+    d.skips = taps_read(c, &d.words) < c->y.out * c->y.taps;
     tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
     if (pack_weights(&d))
         add_parts(&d);

@@ -42,6 +42,13 @@ class Case:
         self.padding = [dice.randint(0, 2) for _ in range(4)]
         if kind == "bare":
             self.padding = [0, 0, 0, 0]
+        if kind == "border":  # whole rows of the window lie in it
+            self.taps, self.dilation = [dice.randint(2, 5), dice.randint(1, 4)], [dice.randint(1, 9), dice.randint(1, 3)]
+            self.image = [dice.randint(1, 12), dice.randint(4, 34)]
+            most = max((t - 1) * d for t, d in zip(self.taps, self.dilation))
+            self.padding = [dice.randint(most, most + 2) for _ in range(4)]
+        if kind == "few":  # products of a result
+            self.channels, self.out, self.taps, self.strides = 1, dice.choice([16, 32, 48]), [3, 3], [dice.randint(1, 2), 1]
         self.last = kind == "last"  # channels
 
     def text(self, i):
@@ -191,6 +198,14 @@ class Convolutions(unittest.TestCase):
     def test_windows(self):
         for seed in range(12):
             self.check(seed, ["bare" if seed % 3 == 0 else "any"])
+
+    def test_borders(self):
+        for seed in range(12):
+            self.check(seed, ["border"])
+
+    def test_windows_of_few(self):
+        for seed in range(4):
+            self.check(seed, ["few"])
 
     def test_transforms(self):
         for seed in range(6):
