@@ -274,8 +274,15 @@ static void count_size(void *data, Te *e)
 /* What a load says of the home of the stage that it reads: `home` is that of the stage in which it stands. */
 typedef struct Home {
     Inliner *in;
-    int home;
+    int stage, home;
 } Home;
+
+/* Each element is read once: at its own place, or by a fold of all of them in whatever order. */
+static bool reads_once(const Inliner *in, const Te *load, const TeStage *reader)
+{
+    bool folds = reader->reduce != TE_NO_REDUCE && reader->body == load;
+    return !load->otherwise && (reads_in_place(load) || (folds && reads_all(in, load, reader)));
+}
 
 static void meet_home(void *data, Te *e)
 {
@@ -285,7 +292,22 @@ static void meet_home(void *data, Te *e)
         return;
     int *home = &h->in->home[of];
     bool same = *home == HOME_OPEN || *home == h->home;
-    *home = same && !e->otherwise && reads_in_place(e) ? h->home : HOME_NONE;
+    *home = same && reads_once(h->in, e, &h->in->p->stages[h->stage]) ? h->home : HOME_NONE;
+}
+
+/* Whether the stage has a place for each element of another, or folds them all, each once. Contractions keep their factors. */
+static bool goes_over(const Inliner *in, int stage, const TeStage *of)
+{
+    TeContraction c;
+    const TeStage *s = &in->p->stages[stage];
+    if (s->at || te_contraction(in->p, stage, &c))
+        return false;
+    if (s->reduce != TE_NO_REDUCE)
+        return positions(s) == positions(of);
+    bool alike = s->rank == of->rank;
+    for (int i = 0; alike && i < s->rank; i++)
+        alike = s->shape[i] == of->shape[i];
+    return alike;
 }
 
 /* All that reads it is computed for one element of another stage at a time, and so it may be. But functions of functions had better go over a
@@ -293,13 +315,9 @@ static void meet_home(void *data, Te *e)
 static bool may_share(const Inliner *in, int stage)
 {
     const TeStage *s = &in->p->stages[stage];
-    int home = in->home[stage];
-    const TeStage *h = home >= 0 ? &in->p->stages[home] : NULL;
-    bool alike = h && h->reduce == TE_NO_REDUCE && !h->at && h->rank == s->rank;
-    for (int i = 0; alike && i < s->rank; i++)
-        alike = h->shape[i] == s->shape[i];
-    return alike && s->reduce == TE_NO_REDUCE && !s->at && !in->works[stage] &&
-           in->size[stage] < SHARED_MOST && !in->uses[in->p->n_inputs + stage].output;
+    return in->home[stage] >= 0 && goes_over(in, in->home[stage], s) && s->reduce == TE_NO_REDUCE &&
+           !s->at && !in->works[stage] && in->size[stage] < SHARED_MOST &&
+           !in->uses[in->p->n_inputs + stage].output;
 }
 
 /* Homes are found from the last stage on. A stage that stays is the home of what it reads, and one that goes to its only reader has that
@@ -316,14 +334,14 @@ static void find_shared(Inliner *in)
     }
     for (int i = p->n_stages - 1; i >= 0; i--) {
         PtrMap seen = {0};
-        Home h = {in, in->home[i]};
+        Home h = {in, i, in->home[i]};
         if (!in->gone[i]) {
             in->gone[i] = may_share(in, i);
             h.home = in->gone[i] ? h.home : i;
         }
         te_each(in->b.arena, &seen, p->stages[i].body, meet_home, &h);
         if (p->stages[i].at)
-            te_each(in->b.arena, &seen, p->stages[i].at, meet_home, &(Home){in, HOME_NONE});
+            te_each(in->b.arena, &seen, p->stages[i].at, meet_home, &(Home){in, i, HOME_NONE});
         ptrmap_deinit(&seen);
     }
 }
