@@ -60,10 +60,11 @@ static int bordered_data(Blocked *d)
 
 /* ---- the sums ------------------------------------------------------------------------------------------------------------ */
 
-/* Some results: where their code goes, their image, row, first block, and blocks; `chunk` of the row. */
+/* Some results: where their code goes, their image, row, what that reads of the window, first block, and blocks; `chunk` of the row. */
 typedef struct Results {
     NestNode *in;
     NestLinear image, row, block;
+    Taps taps;
     int64_t vectors;
     Piece chunk;
 } Results;
@@ -73,6 +74,7 @@ static void add_tile(const Blocked *d, const Results *r, const Piece *tile)
     const Conv *c = d->c;
     Nest *n = d->s->n;
     int64_t lanes = d->lanes, taps = c->y.taps * c->x.taps, in = c->in_block;
+    int64_t a_tap = c->y.dilation * d->pitch * in, b_tap = c->x.taps * in * lanes;
     NestNode *home = unrolled_in(n, tile->in, "i", 1);
     NestLinear x = tile->from;
     linear_add(&x, &r->chunk.from, 1);
@@ -87,13 +89,15 @@ static void add_tile(const Blocked *d, const Results *r, const Piece *tile)
               .near = d->s->m->threads > 1,
               .n_axes = 4,
               .axis = {{c->ic / in, d->plane * in, taps * in * lanes},
-                       {c->y.taps, c->y.dilation * d->pitch * in, c->x.taps * in * lanes},
+                       {r->taps.count, a_tap, b_tap},
                        {c->x.taps, c->x.dilation * in, in * lanes},
                        {in, 1, lanes}}};
     linear_add(&t.a_at, &r->image, c->ic * d->plane);
     linear_add(&t.a_at, &r->row, c->y.stride * d->pitch * in);
     linear_add(&t.a_at, &x, c->x.stride * in);
     linear_add(&t.b_at, &r->block, t.b_vector);
+    t.a_at.c += r->taps.first * a_tap;
+    t.b_at.c += r->taps.first * b_tap;
     int acc = tile_in(n, home, &t);
     for (int64_t v = 0; v < t.vectors; v++) {
         NestNode *i = unrolled_in(n, home, "i", t.rows), *lane = vector_in(n, i, lanes, (int)lanes);
@@ -151,18 +155,15 @@ static bool goes_by_rows(const Blocked *d)
            (m->threads < 2 || conv_by_rows(m, c) || c->oc <= c->ic);
 }
 
-/* `blocks` of the results from `first` on, `vectors` at a time. */
-static void add_part(const Blocked *d, int64_t first, int64_t blocks, int64_t vectors)
+/* `blocks` of the results from `first` on, `vectors` at a time; `rows` of them from `y` on, which read the same of the window. */
+static void add_rows(const Blocked *d, const Results *of, Piece y, int64_t first, int64_t blocks)
 {
-    const Conv *c = d->c;
     Nest *n = d->s->n;
     bool few = goes_by_rows(d);
-    Results all = {.vectors = vectors};
-    all.in = images_in(n, c, &all.image);
-    if (!few)
-        add_blocks(d, &all, first, blocks);
+    Results all = *of;
     if (d->rows > 1 || !all.in) {
-        all.in = loop_in(n, all.in, "y", d->rows);
+        all.in = loop_in(n, all.in, "y", y.size);
+        all.row = y.from;
         nest_add_term(&all.row, all.in->var, 1);
     }
     Piece chunks[2];
@@ -177,6 +178,22 @@ static void add_part(const Blocked *d, int64_t first, int64_t blocks, int64_t ve
     }
 }
 
+static void add_part(const Blocked *d, int64_t first, int64_t blocks, int64_t vectors)
+{
+    const Conv *c = d->c;
+    bool skips = conv_taps_read(c) < c->y.out * c->y.taps;
+    Results all = {.vectors = vectors, .taps = {0, c->y.taps}};
+    all.in = images_in(d->s->n, c, &all.image);
+    if (!goes_by_rows(d))
+        add_blocks(d, &all, first, blocks);
+    int64_t rows = d->rows;
+    for (int64_t y = 0; y < d->rows; y += rows) {
+        if (skips)
+            rows = conv_rows_alike(&c->y, y, &all.taps);
+        add_rows(d, &all, (Piece){.from = {.c = y}, .size = rows}, first, blocks);
+    }
+}
+
 bool blocked_fits(const Sched *s, int stage)
 {
     Conv c;
@@ -188,7 +205,9 @@ static double cost_of(const Sched *s, const Conv *c, int64_t block)
 {
     int64_t sums = c->ic * c->y.taps * c->x.taps;
     int64_t rows = conv_is_one_row(c) ? 1 : c->y.out, columns = c->y.out / rows * c->x.out;
-    return (double)(c->n * rows * sums) * tile_cost(s->m, columns, c->oc / block) +
+    double turns =
+        (double)(c->n * rows * sums * conv_taps_read(c)) / (double)(c->y.out * c->y.taps);
+    return turns * tile_cost(s->m, columns, c->oc / block) +
            SCHED_BYTE_COST * 4 * (double)(sums * c->oc + c->n * c->ic * c->y.in * c->x.in);
 }
 

@@ -539,6 +539,44 @@ int64_t spread_pitch(int64_t pitch)
     return pitch % 128 == 0 ? pitch + 16 : pitch;
 }
 
+/* ---- rows of a window that lie in the border --------------------------------------------------------------------------------------- */
+
+static Taps taps_inside(const ConvAxis *a, int64_t y)
+{
+    int64_t above = a->before - y * a->stride, below = above + a->in;
+    int64_t from = above > 0 ? (above + a->dilation - 1) / a->dilation : 0;
+    int64_t to = below > 0 ? (below + a->dilation - 1) / a->dilation : 0;
+    from = from < a->taps ? from : a->taps - 1;
+    to = to < a->taps ? to : a->taps;
+    return (Taps){from, to > from ? to - from : 1};
+}
+
+int64_t conv_rows_alike(const ConvAxis *a, int64_t y, Taps *taps)
+{
+    Taps next = taps_inside(a, y);
+    int64_t to = y;
+    *taps = next;
+    while (to < a->out && next.first == taps->first && next.count == taps->count)
+        next = taps_inside(a, ++to);
+    return to - y;
+}
+
+/* Each choice of rows of the window has tiles of its own, which are compiled. */
+#define BORDER_LEAST 0.125
+#define CHOICES_MOST 8
+
+int64_t conv_taps_read(const Conv *c)
+{
+    int64_t sum = 0, choices = 0, all = c->y.out * c->y.taps;
+    Taps taps;
+    for (int64_t y = 0, rows; y < c->y.out && choices <= CHOICES_MOST; y += rows, choices++) {
+        rows = conv_rows_alike(&c->y, y, &taps);
+        sum += rows * taps.count;
+    }
+    bool pays = (double)(all - sum) >= BORDER_LEAST * (double)all;
+    return pays && choices <= CHOICES_MOST ? sum : all;
+}
+
 /* ---- borders ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Zeros in rows [y, y + rows) and columns [x, x + columns). */

@@ -14,6 +14,11 @@ typedef struct ConvAxis {
         before; /* `before`: zeros in front of the first element */
 } ConvAxis;
 
+/* Rows of a window. */
+typedef struct Taps {
+    int64_t first, count;
+} Taps;
+
 typedef struct Conv {
     int stage, data, weight; /* ids; the stage's is n_inputs + stage; no weight: a pool */
     int rank; /* of the data: 4, or 3 where images are rows */
@@ -62,6 +67,11 @@ NestLinear linear_times(const NestLinear *l, int64_t by);
 NestLinear linear_over(const NestLinear *l, int64_t by);
 void linear_add(NestLinear *to, const NestLinear *l, int64_t by);
 int scratch_of(Nest *n, const char *name, DType dtype, int64_t size);
+
+/* How many rows of results from `y` on, one below the other, read the same rows of the window outside the border: these, or one. */
+int64_t conv_rows_alike(const ConvAxis *a, int64_t y, Taps *taps);
+/* How many rows of windows all results read together: fewer than there are where so many lie in the border that leaving them out pays. */
+int64_t conv_taps_read(const Conv *c);
 
 /* A register tile of products: rows by vectors of
  *     acc[row, vector, lane] = sum over k of a[a_at + row * a_row + k·] * b[b_at + vector * b_vector + k· + lane]

@@ -132,48 +132,6 @@ ConvData lay_out_data(Sched *s, const Conv *c, const Words *w, int64_t turns, in
 
 /* ---- the sums ------------------------------------------------------------------------------------------------------------ */
 
-/* Rows of the window. */
-typedef struct Taps {
-    int64_t first, count;
-} Taps;
-
-/* Those that row y of the results reads and that do not lie in the border; one at least. */
-static Taps taps_inside(const ConvAxis *a, int64_t y)
-{
-    int64_t above = a->before - y * a->stride, below = above + a->in;
-    int64_t from = above > 0 ? (above + a->dilation - 1) / a->dilation : 0;
-    int64_t to = below > 0 ? (below + a->dilation - 1) / a->dilation : 0;
-    from = from < a->taps ? from : a->taps - 1;
-    to = to < a->taps ? to : a->taps;
-    return (Taps){from, to > from ? to - from : 1};
-}
-
-/* Rows of results one below the other that read the same rows of the window. */
-static int64_t rows_alike(const ConvAxis *a, int64_t from)
-{
-    Taps t = taps_inside(a, from), next = t;
-    int64_t y = from;
-    while (y < a->out && next.first == t.first && next.count == t.count)
-        next = taps_inside(a, ++y);
-    return y - from;
-}
-
-/* Where so much lies in the border, rows of the window are left out; each choice of them has tiles of its own, which are compiled. */
-#define BORDER_LEAST 0.125
-#define CHOICES_MOST 8
-
-/* How many rows of the window all rows of the results read together. */
-static int64_t taps_read(const Conv *c, const Words *w)
-{
-    int64_t sum = 0, choices = 0, all = c->y.out * c->y.taps;
-    for (int64_t y = 0, rows; y < c->y.out && choices <= CHOICES_MOST; y += rows, choices++) {
-        rows = rows_alike(&c->y, y);
-        sum += rows * taps_inside(&c->y, y).count;
-    }
-    bool few = choices <= CHOICES_MOST && (double)(all - sum) >= BORDER_LEAST * (double)all;
-    return few && !w->flips ? sum : all;
-}
-
 /* Where the code of some results goes: their image, group of channels, row, and vectors of channels; and what they read. */
 typedef struct Results {
     NestNode *in;
@@ -299,10 +257,8 @@ static void add_rows(const Direct *d, const Results *r, NestNode *in, int64_t bl
     for (int64_t y = 0; y < d->rows; y += rows) {
         Results some = here;
         some.taps = (Taps){0, c->y.taps};
-        if (d->skips) {
-            rows = rows_alike(&c->y, y);
-            some.taps = taps_inside(&c->y, y);
-        }
+        if (d->skips)
+            rows = conv_rows_alike(&c->y, y, &some.taps);
         some.in = loop_in(n, in, "y", rows);
         some.row.c += y;
         nest_add_term(&some.row, some.in->var, 1);
@@ -363,8 +319,8 @@ double direct_cost(const Sched *s, int stage)
     int64_t planes = c.n * c.groups, rows = conv_is_one_row(&c) ? 1 : c.y.out;
     int64_t columns = c.y.out / rows * c.x.out, sums = turns * c.y.taps * c.x.taps;
     double turned = 10.0 * (double)(planes * c.y.out * c.x.out * blocks);
-    double turns_all = (double)(planes * rows * sums) * (double)taps_read(&c, &words) /
-                       (double)(c.y.out * c.y.taps);
+    int64_t taps = words.flips ? c.y.out * c.y.taps : conv_taps_read(&c);
+    double turns_all = (double)(planes * rows * sums * taps) / (double)(c.y.out * c.y.taps);
     return turns_all * tile_cost(s->m, columns, blocks) + turned +
            SCHED_BYTE_COST * 4 * (double)c.groups *
                (double)(sums * blocks * s->lanes + c.n * turns * c.y.in * c.x.in);
@@ -386,7 +342,7 @@ void direct_build(Sched *s, int stage, const Tail *tail)
         d.rows = 1;
     }
     d.chunk = chunk_of(d.columns);
-    d.skips = taps_read(c, &d.words) < c->y.out * c->y.taps;
+    d.skips = !d.words.flips && conv_taps_read(c) < c->y.out * c->y.taps;
     tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
     if (pack_weights(&d))
         add_parts(&d);
