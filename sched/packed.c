@@ -352,13 +352,27 @@ static int64_t rows_of_a_thread(const Packed *d)
     return few && rows % m->threads == 0 && each >= TILES_LEAST * d->height ? each : rows;
 }
 
+/* Tiles whose rows of results are written one beside the other, as far as they go: pages that the processor knows at once. */
+#define TILES_WRITTEN 8
+
+/* Whether the columns stay in the second cache while more results are written than it holds. */
+static bool writes_far(const Packed *d)
+{
+    int64_t cache = d->s->m->second_cache, results = (int64_t)dtype_size(d->dtype);
+    int64_t columns = d->blocks * d->turns * d->lanes * size_of(d->s, d->stage);
+    results *= d->q->m.extent * d->q->n.extent;
+    return columns <= cache / 4 && results > cache;
+}
+
 /* Rows for which all columns are gone through before further rows come: all of them where they stay in the second cache beside the columns
- * of a tile, else parts that fill half of it, as many for each thread. */
+ * of a tile, else parts that fill half of it, as many for each thread; and few where results are written that it does not hold. */
 static int64_t rows_at_once(const Packed *d)
 {
     const Machine *m = d->s->m;
     int64_t rows = d->q->m.extent, size = size_of(d->s, d->stage);
     int64_t bytes = rows * d->turns * size, half = m->second_cache / 2;
+    if (writes_far(d))
+        return TILES_WRITTEN * d->height;
     if (bytes <= half + half / 2)
         return rows_of_a_thread(d);
     int64_t parts = (bytes + half - 1) / half, threads = m->threads;
