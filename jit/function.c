@@ -635,6 +635,7 @@ static Ssa make_block(Fn *f, const Type *type, bool tail)
 {
     f->fields = NULL;
     for (Let *let = expr_as_let(f->here); let; let = expr_as_let(f->here)) {
+        fn_cut(f);
         let = make_let(f, let, tail);
         if (!let)
             return NULL;

@@ -59,6 +59,38 @@ static Ssa stack_pointer(Gen *g)
     return gen_intrinsic(g, "llvm.read_register", g->i64, &node, 1);
 }
 
+/* Instructions of a block that is long. */
+#define BLOCK_MOST 400
+
+/* What LLVM does with a block, from selecting instructions to ordering them, takes the square of its length. The branch is one that it
+ * cannot see through, or it would put together again what stands around it. */
+void fn_cut(Fn *f)
+{
+    Gen *g = f->g;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
+    if (f->counted != here) {
+        f->counted = here;
+        f->counted_to = NULL;
+        f->count = 0;
+    }
+    Ssa next =
+        f->counted_to ? LLVMGetNextInstruction(f->counted_to) : LLVMGetFirstInstruction(here);
+    for (; next; next = LLVMGetNextInstruction(next), f->count++)
+        f->counted_to = next;
+    if (f->count < BLOCK_MOST)
+        return;
+    LLVMBasicBlockRef other = gen_block(g, f->fn, "other"), go = gen_block(g, f->fn, "go");
+    Ssa word = gen_load(g, g->i32, f->state, offsetof(JitState, failed));
+    LLVMSetVolatile(word, true);
+    gen_branch(g, LLVMBuildICmp(g->b, LLVMIntNE, word, gen_int(g->i32, 0), ""), other, go, false);
+    LLVMPositionBuilderAtEnd(g->b, other);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(g->c), NULL, 0, false);
+    Ssa nothing = LLVMGetInlineAsm(type, "", 0, "", 0, true, false, LLVMInlineAsmDialectATT, false);
+    LLVMBuildCall2(g->b, type, nothing, NULL, 0, "");
+    LLVMBuildBr(g->b, go);
+    LLVMPositionBuilderAtEnd(g->b, go);
+}
+
 /* One word says both how deep the stack may be and whether the work is to stop. */
 void fn_guard(Fn *f)
 {
@@ -316,9 +348,11 @@ static void make_entry(Gen *g, Instance *in)
     f.fn = LLVMAddFunction(g->m, g->entry, type);
     LLVMPositionBuilderAtEnd(g->b, gen_block(g, f.fn, ""));
     Ssa *args = arena_new_array(g->arena, Ssa, in->n + 1);
-    args[0] = LLVMGetParam(f.fn, 0);
-    for (uint32_t i = 0; i < in->n; i++)
+    args[0] = f.state = LLVMGetParam(f.fn, 0);
+    for (uint32_t i = 0; i < in->n; i++) {
+        fn_cut(&f);
         args[i + 1] = gen_argument(g, repr_of(in->params[i]), LLVMGetParam(f.fn, 1), i);
+    }
     gen_give_back(&f, in->type, in->value, args, in->n + 1, in->result);
 }
 

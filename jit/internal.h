@@ -979,6 +979,9 @@ struct Fn {
     size_t ways; /* that a tag decides between, at most */
     bool front; /* clauses that come back from calls are functions of their own */
     bool split; /* the clause at hand is made twice (match.c) */
+    LLVMBasicBlockRef counted; /* whose instructions up to `counted_to` are `count` (fn_cut) */
+    Ssa counted_to;
+    size_t count;
     bool wants_fields; /* of the tuple that the block at hand gives */
     Ssa fields; /* that the last let of the block gave; NULL: none */
 };
@@ -988,6 +991,9 @@ typedef void BlockStart(Fn *f, void *data);
 
 /* gen.c: looks at the stack and the interrupt, before the first block on a way that calls: what ends without a call needs neither. */
 void fn_guard(Fn *f);
+
+/* Begins another block of LLVM's where the one at hand is long: where values are bound, made or let go of in a row. */
+void fn_cut(Fn *f);
 
 /* function.c */
 bool function_make(Gen *g, Instance *in);

@@ -123,13 +123,16 @@ void frame_fill(Fn *f, const SsaList *held)
         Owned o = list.at[i];
         if (!take_one(&counts, o.value))
             continue;
+        fn_cut(f);
         from = free_place(f, from);
         frame->places.at[from] = o.value;
         set_place(f, from, o.repr.kind == REPR_OBJECT ? gen_offset(f->g, o.value, 1) : o.value);
     }
     for (size_t i = 0; i < places; i++)
-        if (left[i] && !frame->places.at[i])
+        if (left[i] && !frame->places.at[i]) {
+            fn_cut(f);
             set_place(f, i, NULL);
+        }
     if (frame->places.n > places || !frame->end)
         gen_store(f->g, gen_int(f->g->i64, (int64_t)frame->places.n), frame->room, 0);
     frame->n = (uint32_t)list.n;
@@ -170,10 +173,12 @@ void fn_leave_holding(Fn *f, const SsaList *held)
     OwnedList list = owned(f, held);
     bool framed = frame_has(f, &list);
     for (size_t i = 0; i < list.n; i++)
-        if (framed)
+        if (framed) {
             own_lose(f, list.at[i].value);
-        else
+        } else {
+            fn_cut(f);
             fn_release_cold(f, list.at[i].repr, list.at[i].value);
+        }
     if (framed) {
         LLVMBuildBr(f->g->b, f->frame->end);
         return;

@@ -27,9 +27,11 @@
 #define DEPTH_PART 60
 /* Values that a part takes one by one. */
 #define TAKEN_MOST 100
-/* Lets whose values go into one tuple when they are handed on; such tuples that go into one again. */
+/* Lets, or parameters, whose values go into one tuple when they are handed on; such tuples that go into one again. */
 #define FRAME_LETS 400
 #define FRAME_FRAMES 50
+
+typedef struct Frame Frame;
 
 /* What a function binds. */
 typedef struct Home {
@@ -37,19 +39,20 @@ typedef struct Home {
     bool large;
     uint32_t size, depth, depth_most;
     Vec(Let *) first; /* bound where it begins, in this order; their bodies say nothing */
+    Vec(Frame *) given; /* of its parameters, where they are many */
 } Home;
 
-/* The variables of lets that follow each other in one block, or the tuples of such. */
-typedef struct Frame {
+/* The variables of lets that follow each other in one block, parameters, or the tuples of such. */
+struct Frame {
     Var *tuple; /* NULL: nobody takes it */
     Vec(Var *) fields; /* that are handed on in it */
     PtrMap index; /* of a field, from 1 */
     uint32_t n; /* lets or frames that belong to it */
     bool passed; /* what is rewritten now comes behind all of them */
     bool begun; /* the tuple has been bound, or will not be */
-    struct Frame *before; /* in the block, on the same level */
-    struct Frame *above; /* to which its tuple belongs; NULL for those that are above */
-} Frame;
+    Frame *before; /* in the block, on the same level */
+    Frame *above; /* to which its tuple belongs; NULL for those that are above */
+};
 
 typedef struct Bound {
     Var *var;
@@ -157,6 +160,20 @@ static Frame *frame_new(Outline *o, Frame *before)
     return frame;
 }
 
+/* Parameters of which a part could not take all one by one. */
+static void note_parameters(Outline *o, const Function *fn)
+{
+    Frame *frame = NULL;
+    for (uint32_t i = 0; i < fn->params.n && fn->params.n > TAKEN_MOST; i++) {
+        if (i % FRAME_LETS == 0) {
+            frame = frame_new(o, frame);
+            frame->passed = frame->above->passed = true;
+            vec_push(&o->home->given, &o->scratch, frame);
+        }
+        ptrmap_put(&o->frames, fn->params.at[i], frame);
+    }
+}
+
 /* Lets are met in the order of their block. */
 static void note_frame(Outline *o, const Let *let)
 {
@@ -197,8 +214,10 @@ static WalkNext note(void *data, const Expr *e)
         return WALK_STOP;
     if (fn && function_is_primitive(fn) && o->home)
         return WALK_SKIP;
-    if (fn)
+    if (fn) {
         enter_home(o, fn);
+        note_parameters(o, fn);
+    }
     ir_binders(e, note_binder, o);
     if (e->kind == EXPR_LET)
         note_let(o, expr_as_let(e));
@@ -388,7 +407,7 @@ static void set_tuple_type(Outline *o, Var *var, Expr *e)
 }
 
 /* The tuple of what later parts take. The types of tuples in tuples are known at the end. */
-static Expr *bind_tuple(Outline *o, Frame *frame, const Let *last, Expr *body)
+static Expr *bind_tuple(Outline *o, Frame *frame, Span span, Expr *body)
 {
     frame->begun = true;
     if (!frame->tuple)
@@ -397,7 +416,7 @@ static Expr *bind_tuple(Outline *o, Frame *frame, const Let *last, Expr *body)
     Expr **fields = arena_new_array(&o->scratch, Expr *, n);
     for (uint32_t i = 0; fields && i < n; i++)
         fields[i] = &frame->fields.at[i]->base;
-    Expr *tuple = expr_tuple(&o->module->arena, last->base.span, fields ? n : 0, fields);
+    Expr *tuple = expr_tuple(&o->module->arena, span, fields ? n : 0, fields);
     if (frame->above)
         set_tuple_type(o, frame->tuple, tuple);
     else
@@ -405,15 +424,19 @@ static Expr *bind_tuple(Outline *o, Frame *frame, const Let *last, Expr *body)
     return let_of(o, frame->tuple, tuple, body);
 }
 
+/* The tuple of the frame, and before it that to which it belongs, unless another of its tuples came with it. */
+static Expr *bind_tuples(Outline *o, Frame *frame, Span span, Expr *body)
+{
+    if (!frame->above->begun)
+        body = bind_tuple(o, frame->above, span, body);
+    return bind_tuple(o, frame, span, body);
+}
+
 /* The tuples that are made behind the last of their lets. */
 static Expr *with_tuples(Outline *o, const Let *last, Expr *body)
 {
     Frame *frame = ptrmap_find(&o->ends, last);
-    if (!frame)
-        return body;
-    if (!frame->above->begun)
-        body = bind_tuple(o, frame->above, last, body);
-    return bind_tuple(o, frame, last, body);
+    return frame ? bind_tuples(o, frame, last->base.span, body) : body;
 }
 
 static Expr *let_now(Outline *o, const Let *old, const Let *let)
@@ -531,6 +554,8 @@ static Expr *function_now(Outline *o, const Expr *old, Expr *now)
     Expr *body = fn->body;
     for (size_t i = home->first.n; i-- > 0;)
         body = let_of(o, home->first.at[i]->var, home->first.at[i]->value, body);
+    for (size_t i = home->given.n; i-- > 0;)
+        body = bind_tuples(o, home->given.at[i], now->span, body);
     if (body != fn->body) {
         fn = expr_function(&o->module->arena, now->span, fn->type_params, fn->params.n,
                            fn->params.at, fn->attrs, fn->ret_type, body);

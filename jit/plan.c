@@ -943,6 +943,7 @@ static void hold_inputs(Fn *f, SsaList *held)
         const Type *t = in->tensor->type;
         if (!in->tensor->needed)
             continue;
+        fn_cut(f);
         Val *val = ptrmap_find(&f->vals, in->atom);
         in->value =
             in->field < 0 ? val->at : fn_get_field(f, val->at, (uint32_t)in->field, repr_of(t));
@@ -961,6 +962,7 @@ static void make_results(Fn *f, SsaList *held)
     Plan *p = f->plan;
     for (size_t i = 0; i < p->helds.n; i++) {
         Held *h = p->helds.at[i];
+        fn_cut(f);
         if (is_scalar(h->type) && h->needed)
             h->at = fn_room(f, g->i64, 1);
         if (!h->wanted || is_scalar(h->type))
@@ -1023,6 +1025,7 @@ static void call_kernel(Fn *f, const Step *s, Ssa block)
     Gen *g = f->g;
     origin_at(g, s->w->let->value->span);
     size_t packed = s->kernel->packed.n;
+    fn_cut(f);
     Ssa *args = arena_new_array(g->arena, Ssa, s->in.n + s->out.n + packed + 2);
     unsigned n = 0;
     args[n++] = f->state;
@@ -1058,6 +1061,7 @@ static void read_results(Fn *f)
         Held *h = in->tensor;
         if (!h->wanted)
             continue;
+        fn_cut(f);
         h->made = in->held ? in->held : in->value;
         fn_retain(f, repr_of(h->type), h->made);
     }
@@ -1072,9 +1076,12 @@ static void release_inputs(Fn *f)
     void (*release)(Fn *, Repr, Ssa) =
         p->inputs.n + f->waiting.n > INLINE_MOST ? fn_release_cold : fn_release;
     for (size_t i = 0; i < p->inputs.n; i++)
-        if (p->inputs.at[i].held)
+        if (p->inputs.at[i].held) {
+            fn_cut(f);
             release(f, (Repr){.kind = REPR_TENSOR}, p->inputs.at[i].held);
+        }
     for (size_t i = 0; i < f->waiting.n; i++) {
+        fn_cut(f);
         Val *val = ptrmap_find(&f->vals, f->waiting.at[i]);
         release(f, val->repr, val->at);
     }
@@ -1095,6 +1102,7 @@ static void count_owners(const Item *item)
 static void hold_result(Fn *f, const Held *h)
 {
     for (uint32_t i = 0; h->wanted && !is_scalar(h->type) && i < h->owners; i++) {
+        fn_cut(f);
         if (i > 0)
             fn_retain(f, repr_of(h->type), h->made);
         fn_hold(f, h->type, h->made);
@@ -1122,8 +1130,10 @@ static void bind_result(Fn *f, const Waiting *w)
     for (uint32_t i = 0; i < n; i++)
         fields[i] = repr_of(item->fields[i].tensor->type);
     Ssa object = fn_object(f, VALUE_TUPLE, NULL, n, fields);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        fn_cut(f);
         fn_set_field(f, object, i, fields[i], give(f, item->fields[i].tensor));
+    }
     val->at = object;
 }
 

@@ -3,6 +3,7 @@ asked, and with the answer of the evaluator."""
 
 import os
 import random
+import re
 import resource
 import subprocess
 import tempfile
@@ -115,6 +116,17 @@ def deep(n, tail):
             "def @main() { (@f(3i64), @f(105i64)) }\n")
 
 
+def step(n):
+    """Of an optimiser, over many weights: all of its values come in and go out at once."""
+    names = [f"%{kind}{i}" for i in range(n) for kind in "wmvg"]
+    params = ", ".join(f"{name}: Tensor[({2 + i // 4 % 5}), float32]" for i, name in enumerate(names))
+    lets = "".join(f"let %a{i} = 0.5f * %m{i} + 0.25f * %g{i}; let %b{i} = 0.5f * %v{i} + 0.25f * %g{i} * %g{i}; "
+                   f"let %c{i} = %w{i} - 0.125f * %a{i} / (sqrt(%b{i}) + 1f);\n" for i in range(n))
+    results = ", ".join(f"%c{i}, %a{i}, %b{i}" for i in range(n))
+    values = ", ".join(f'full({i % 7}f, shape=[{2 + i // 4 % 5}], dtype="float32")' for i in range(4 * n))
+    return f"{HEADER}def @step({params}) {{ {lets} ({results}) }}\ndef @main() {{ @step({values}) }}\n"
+
+
 class Large(unittest.TestCase):
     def run_text(self, text, *options):
         with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
@@ -130,7 +142,7 @@ class Large(unittest.TestCase):
 
     def test_values(self):
         for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100), chain(4000),
-                     fields(12000), varied(1500, 1), varied(1500, 2), wide_data(12000), deep(3000, True), deep(3000, False)):
+                     fields(12000), varied(1500, 1), varied(1500, 2), wide_data(12000), deep(3000, True), deep(3000, False), step(250)):
             with self.subTest(text[:80]):
                 self.same_value(text)
 
@@ -145,6 +157,19 @@ class Large(unittest.TestCase):
             with self.subTest(program.__name__):
                 small, large = self.cpu(program(750)), self.cpu(program(3000))
                 self.assertLess(large, 8 * small + 0.2)
+
+    def test_blocks(self):
+        """LLVM takes the square of a block's length, and that of the operands of a call."""
+        with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
+            file.write(step(250))
+            file.flush()
+            code = subprocess.run([RELAY, "compile", "--emit", "llvm-ir", "--entry", "step", file.name], capture_output=True, text=True)
+        self.assertEqual(code.returncode, 0)
+        blocks = re.split(r"^\w[^\n]*:.*$", code.stdout.split("define hidden", 1)[1], flags=re.M)
+        self.assertLess(max(block.count("\n") for block in blocks), 1000)
+        parts = re.findall(r"^define hidden .*part.*", code.stdout, re.M)
+        self.assertTrue(parts)
+        self.assertLess(max(part.count("ptr %") for part in parts), 200)
 
     def test_limit(self):
         """In the middle of making code the limit is heard: what is left to do then is a small part of the whole."""
