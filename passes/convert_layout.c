@@ -247,6 +247,14 @@ static const Moved *moved_of(const Convert *c, const Expr *e)
     return ptrmap_find(&c->moved, e);
 }
 
+/* The operand has one element along the axis; where `from` splits it, in its block as well. */
+static bool has_one(Str from, const Type *t, uint32_t ahead, int axis)
+{
+    int block = layout_axis(from, (char)(layout_letter(from, (uint32_t)axis) - 'A' + 'a'));
+    bool one = (uint32_t)axis < ahead || t->dims[(uint32_t)axis - ahead] == 1;
+    return one && (block < 0 || (uint32_t)block < ahead || t->dims[(uint32_t)block - ahead] == 1);
+}
+
 /* Where the operand has one element along an axis that is split, its block has one, too: "NCHW16c" is "NCHW1c" for it. */
 static Str with_ones(Site *s, Str from, const Type *t, uint32_t ahead, Str to)
 {
@@ -255,7 +263,7 @@ static Str with_ones(Site *s, Str from, const Type *t, uint32_t ahead, Str to)
     for (size_t i = 0; i < to.len; i++) {
         char c = to.ptr[i];
         int axis = c >= 'a' ? layout_axis(from, (char)(c - 'a' + 'A')) : -1;
-        bool one = axis >= 0 && ((uint32_t)axis < ahead || t->dims[(uint32_t)axis - ahead] == 1);
+        bool one = axis >= 0 && has_one(from, t, ahead, axis);
         if (one)
             n -= digits;
         if (one)
