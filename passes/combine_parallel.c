@@ -1,5 +1,6 @@
 #include "passes/combine_parallel.h"
 
+#include "passes/convert_layout.h"
 #include "passes/scope.h"
 #include "passes/types.h"
 
@@ -261,6 +262,19 @@ static bool keeps_shape(const Combine *c, const Type *t, const Type *was)
     return t->n >= was->n && t->dims[t->n - 1] == was->dims[was->n - 1];
 }
 
+/* Each element comes from those at its place, wherever that is: so it is beside others, too. */
+static bool goes_along(const Combine *c, const Group *g, const Call *call)
+{
+    const Type *out = expr_tensor_type(&call->base);
+    const Op *op = expr_call_of_op(&call->base);
+    if (!op || !out || !op->attrs || layout_is_free(op))
+        return op && out;
+    if (c->how->stacked || !attrs_find(call->attrs, "axis"))
+        return false;
+    int axis = c->how->out_axis(g->branches.at[0]->calls.at[0]);
+    return ops_axis(call->attrs, "axis", (int)out->n) == (axis < 0 ? axis + (int)out->n : axis);
+}
+
 /* Call number `depth` is the same in every branch but for operands that can be joined. */
 static bool level_agrees(const Combine *c, const Group *g, size_t depth)
 {
@@ -273,9 +287,8 @@ static bool level_agrees(const Combine *c, const Group *g, size_t depth)
         if (call->callee->kind != EXPR_OP ||
             expr_call_of_op(&call->base) != expr_call_of_op(&first->base) ||
             !attrs_equal(call->attrs, first->attrs) || call->args.n != first->args.n ||
-            (c->how->stacked && call->attrs && attrs_find(call->attrs, "axis")) ||
-            !is_tensor_of(&call->base, &t) || !is_tensor_of(&before->base, &was) ||
-            !keeps_shape(c, t, was))
+            !goes_along(c, g, call) || !is_tensor_of(&call->base, &t) ||
+            !is_tensor_of(&before->base, &was) || !keeps_shape(c, t, was))
             return false;
         for (uint32_t k = 0; k < call->args.n; k++) {
             bool chain = call->args.at[k] == &before->base;
