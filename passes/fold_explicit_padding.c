@@ -51,6 +51,13 @@ static bool same_number(const Value v, const Expr *e)
     return c && c->value.kind == VALUE_SCALAR && value_as_double(c->value) == value_as_double(v);
 }
 
+/* The value becomes one of the data's type, of which it need not be the least any more. */
+static bool is_least_of(const Call *pad, Value v)
+{
+    const Type *t = expr_tensor_type(pad->args.at[0]);
+    return t && dtype_eq(t->dtype, v.dtype) && is_least(v);
+}
+
 /* A constant padding of the call's data by a value that does not count for that kind of call. */
 static const Call *neutral_pad(const Call *call, Kind kind)
 {
@@ -60,7 +67,7 @@ static const Call *neutral_pad(const Call *call, Kind kind)
     if (!value || value->value.kind != VALUE_SCALAR ||
         !str_is(attrs_string(pad->attrs, "pad_mode"), "constant"))
         return NULL;
-    bool neutral = kind == MAX_POOL         ? is_least(value->value)
+    bool neutral = kind == MAX_POOL         ? is_least_of(pad, value->value)
                    : kind == QUANTISED_CONV ? same_number(value->value, call->args.at[2])
                                             : value_as_double(value->value) == 0;
     return neutral ? pad : NULL;
