@@ -58,6 +58,17 @@ static Attr attr_dtype(const Site *s)
     return ops_attr_dtype(&s->m, "dtype", s->type->dtype);
 }
 
+/* The operand in the shape of the result; an extent of 0 is one. */
+static Expr *reshaped(const Site *s, Expr *x)
+{
+    Attr attrs[2] = {ops_attr_ints(&s->m, "newshape", s->type->n, s->type->dims),
+                     ops_attr_bool("allowzero", true)};
+    bool zero = false;
+    for (uint32_t i = 0; i < s->type->n; i++)
+        zero |= s->type->dims[i] == 0;
+    return ops_call(&s->m, "reshape", 1, &x, zero ? 2 : 1, attrs);
+}
+
 static Attr attr_dims(const Site *s, const char *key)
 {
     return ops_attr_ints(&s->m, key, s->type->n, s->type->dims);
@@ -97,20 +108,16 @@ static Expr *full_like(const Site *s)
     return made_like(s, "full", 1);
 }
 
-static Expr *shaped_like(const Site *s, const char *op, const char *key)
-{
-    Attr attr = attr_dims(s, key);
-    return shape_known(s, s->args[1]) ? ops_call(&s->m, op, 1, s->args, 1, &attr) : NULL;
-}
-
 static Expr *reshape_like(const Site *s)
 {
-    return shaped_like(s, "reshape", "newshape");
+    return shape_known(s, s->args[1]) ? reshaped(s, s->args[0]) : NULL;
 }
 
 static Expr *broadcast_to_like(const Site *s)
 {
-    return shaped_like(s, "broadcast_to", "shape");
+    Attr attr = attr_dims(s, "shape");
+    return shape_known(s, s->args[1]) ? ops_call(&s->m, "broadcast_to", 1, s->args, 1, &attr)
+                                      : NULL;
 }
 
 /* A vector of int32, as a constant. */
@@ -197,11 +204,8 @@ static Expr *divide_nothing(const Site *s)
 static Expr *reshape_twice(const Site *s)
 {
     const Call *inner = inner_call(s, "reshape");
-    Attr attr = attr_dims(s, "newshape");
     inner = inner ? inner : inner_call(s, "contrib_reverse_reshape");
-    return inner && type_is_static(s->type)
-               ? ops_call(&s->m, "reshape", 1, inner->args.at, 1, &attr)
-               : NULL;
+    return inner && type_is_static(s->type) ? reshaped(s, inner->args.at[0]) : NULL;
 }
 
 /* Which axis of its operand each axis of a transposition's result is; a change of layout is one when no axis is split. */

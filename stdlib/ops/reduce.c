@@ -243,7 +243,7 @@ static const OpArg variance_args[] = {
 /* The result with the axes that went as extents of 1; how many elements each result is of, as one over it. */
 #define FOLDED "axis=%axis, keepdims=True, exclude=%exclude"
 #define KEPT "sum(%data, " FOLDED ")"
-#define PUT_BACK "reshape(%g, newshape=shape_of(" KEPT "))"
+#define PUT_BACK "reshape(%g, newshape=shape_of(" KEPT "), allowzero=True)"
 #define SHARE                                                       \
     "cast_like(divide(ndarray_size(%out, dtype=\"float64\"), "      \
     "ndarray_size(%data, dtype=\"float64\")), %data)"
