@@ -193,8 +193,8 @@ static RelResult rel_pool_grad(Rel *r)
     Window w;
     if (!x)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, g, 4) || !rel_rank(r, 1, x, 4) || !rel_dtypes_agree(r, 0, g, 1, x) ||
-        !rel_layout(r, "layout", letters[2], w.at) || !window_of_rel(r, 2, &w))
+    if (!rel_places(r, 1, x, letters[2], w.at) || !rel_rank(r, 0, g, x->n) ||
+        !rel_dtypes_agree(r, 0, g, 1, x) || !window_of_rel(r, 2, &w))
         return REL_FAILED;
     return rel_set_output(r, x);
 }
