@@ -163,6 +163,19 @@ static const char *layout_key(const Call *call)
                                                     : NULL;
 }
 
+/* Whether values of the type have whole blocks in the layout; an axis whose extent is not known is not split. */
+static bool can_become(Site *s, Str from, const Type *t, Str to)
+{
+    if (!layout_can_become(s->c->run->cx, from, t, to))
+        return false;
+    for (size_t i = 0; i < to.len && !str_eq(from, to); i++) {
+        int axis = to.ptr[i] >= 'a' ? layout_axis(from, (char)(to.ptr[i] - 'a' + 'A')) : -1;
+        if (axis >= 0 && t->dims[axis] < 0)
+            return false;
+    }
+    return true;
+}
+
 /* The operand of a call that gets another order; NULL when it cannot be told what becomes of it. Regions, scales and zero points have
  * no axes of the data. */
 static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
@@ -170,13 +183,10 @@ static Expr *operand_in(Site *s, uint32_t i, Str from, Str to, Str kernel_to)
     Expr *e = s->now->args.at[i];
     const Type *t = expr_tensor_type(s->old->args.at[i]);
     if (lies_like_data(s->old, i))
-        return t && layout_can_become(s->c->run->cx, from, t, to) ? transform(s, e, from, to)
-                                                                  : NULL;
+        return t && can_become(s, from, t, to) ? transform(s, e, from, to) : NULL;
     if (i == kernel_of(s->old)) {
         Str kernel = attrs_string(s->old->attrs, "kernel_layout");
-        return t && layout_can_become(s->c->run->cx, kernel, t, kernel_to)
-                   ? transform(s, e, kernel, kernel_to)
-                   : NULL;
+        return t && can_become(s, kernel, t, kernel_to) ? transform(s, e, kernel, kernel_to) : NULL;
     }
     return t && t->n < layout_rank(from) ? e : NULL;
 }
@@ -190,7 +200,7 @@ static Expr *in_layout(Site *s, Str to, Str kernel_to, Str out_to)
     const AttrValue *out = attrs_find(old->attrs, "out_layout");
     Str back = out && out->s.len ? out->s : from;
     const Type *t = expr_tensor_type(&old->base);
-    if (!t || !layout_can_become(s->c->run->cx, back, t, out_to))
+    if (!t || !can_become(s, back, t, out_to))
         return NULL;
     Expr **args = arena_alloc_must(&s->c->run->scratch, old->args.n, sizeof *args);
     for (uint32_t i = 0; i < old->args.n; i++)
@@ -313,7 +323,7 @@ static Expr *convert_broadcast(Site *s, const Moved *like)
     uint32_t n = s->old->args.n;
     const Type *out = expr_tensor_type(&s->old->base);
     Expr **args = arena_alloc_must(&s->c->run->scratch, n + 1, sizeof *args);
-    if (!out || !layout_can_become(s->c->run->cx, like->from, out, like->to))
+    if (!out || !can_become(s, like->from, out, like->to))
         return NULL;
     for (uint32_t i = 0; i < n; i++)
         if (!(args[i] = aligned(s, i, like)))
