@@ -267,8 +267,11 @@ static bool goes_along(const Combine *c, const Group *g, const Call *call)
 {
     const Type *out = expr_tensor_type(&call->base);
     const Op *op = expr_call_of_op(&call->base);
-    if (!op || !out || !op->attrs || layout_is_free(op))
-        return op && out;
+    /* Of several operands those that are no data, as what fills a tensor, are numbers and cannot be joined. */
+    if (!op || !out || (call->args.n > 1 && op->pattern != OP_BROADCAST))
+        return false;
+    if (!op->attrs || layout_is_free(op))
+        return true;
     if (c->how->stacked || !attrs_find(call->attrs, "axis"))
         return false;
     int axis = c->how->out_axis(g->branches.at[0]->calls.at[0]);
