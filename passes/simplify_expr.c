@@ -58,15 +58,10 @@ static Attr attr_dtype(const Site *s)
     return ops_attr_dtype(&s->m, "dtype", s->type->dtype);
 }
 
-/* The operand in the shape of the result; an extent of 0 is one. */
+/* The operand in the shape of the result. */
 static Expr *reshaped(const Site *s, Expr *x)
 {
-    Attr attrs[2] = {ops_attr_ints(&s->m, "newshape", s->type->n, s->type->dims),
-                     ops_attr_bool("allowzero", true)};
-    bool zero = false;
-    for (uint32_t i = 0; i < s->type->n; i++)
-        zero |= s->type->dims[i] == 0;
-    return ops_call(&s->m, "reshape", 1, &x, zero ? 2 : 1, attrs);
+    return ops_reshaped(&s->m, x, s->type->n, s->type->dims);
 }
 
 static Attr attr_dims(const Site *s, const char *key)

@@ -254,6 +254,15 @@ Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, 
     return ops_call(m, op, 1, &x, 1, &attr);
 }
 
+Expr *ops_reshaped(const OpsMake *m, Expr *x, uint32_t n, const int64_t *shape)
+{
+    Attr attrs[2] = {ops_attr_ints(m, "newshape", n, shape), ops_attr_bool("allowzero", true)};
+    bool zero = false;
+    for (uint32_t i = 0; i < n; i++)
+        zero |= shape[i] == 0;
+    return ops_call(m, "reshape", 1, &x, zero ? 2 : 1, attrs);
+}
+
 Expr *ops_padded(const OpsMake *m, Expr *x, Expr *value, uint32_t rank, const int64_t *before,
                  const int64_t *after)
 {

@@ -486,11 +486,9 @@ static Expr *infer_group_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
     n = group_shape(t->dims, (int)t->n, axis, attrs_int(call->attrs, "num_groups", 1), split, &at);
     for (int i = at + 1; i < n; i++)
         axes[folded++] = i;
-    Attr to = ops_attr_ints(&m, "newshape", (uint32_t)n, split);
-    Attr back = ops_attr_ints(&m, "newshape", t->n, t->dims);
-    Expr *wide = infer_wide(&m, call, 0), *x = ops_call(&m, "reshape", 1, &wide, 1, &to);
+    Expr *x = ops_reshaped(&m, infer_wide(&m, call, 0), (uint32_t)n, split);
     Expr *y = x ? infer_normalised(&m, call, x, folded, axes) : NULL;
-    y = y ? ops_call(&m, "reshape", 1, &y, 1, &back) : NULL;
+    y = y ? ops_reshaped(&m, y, t->n, t->dims) : NULL;
     return y ? infer_scaled(&m, call, y, (int)t->n, axis) : NULL;
 }
 

@@ -278,6 +278,8 @@ Expr *ops_cast(const OpsMake *m, Expr *x, DType to);
 /* The same with one attribute, a list of numbers. */
 Expr *ops_call_ints(const OpsMake *m, const char *op, Expr *x, const char *key, uint32_t n,
                     const int64_t *v);
+/* x in this shape, of known extents; 0 is one. */
+Expr *ops_reshaped(const OpsMake *m, Expr *x, uint32_t n, const int64_t *shape);
 /* x with so many elements of `value` in front of and behind each axis; x where there are none. */
 Expr *ops_padded(const OpsMake *m, Expr *x, Expr *value, uint32_t rank, const int64_t *before,
                  const int64_t *after);
