@@ -378,6 +378,16 @@ const Type *type_resolve(Ctx *cx, const Type *t)
     return t->open ? type_mapped(cx, t, (Mapping){.leaf = resolve_leaf}) : t;
 }
 
+const Type *type_resolve_known(Ctx *cx, const Type *t, PtrMap *known)
+{
+    if (!t->open)
+        return t;
+    Mapping m = {.leaf = resolve_leaf, .done = *known, .steps = STEPS_BEFORE_MEMO};
+    const Type *out = type_map(cx, t, &m);
+    *known = m.done;
+    return out;
+}
+
 static bool refresh_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)
 {
     (void)m;
@@ -563,7 +573,34 @@ static bool vars_pair(const TypeVar *a, const TypeVar *b, const Pairs *pairs)
     return a == b || (by_name && a->name == b->name);
 }
 
-static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
+/* A comparison: beyond some steps each type outside of binders is compared once. */
+typedef struct Equality {
+    const Pairs *outer;
+    PtrMap seen; /* type -> the equal one */
+    uint32_t steps;
+} Equality;
+
+static bool equal_in(Equality *q, const Type *a, const Type *b, const Pairs *pairs);
+
+static bool equal_parts(Equality *q, const Type *a, const Type *b, const Pairs *pairs)
+{
+    bool seen = pairs == q->outer && ++q->steps > STEPS_BEFORE_MEMO;
+    if (seen && ptrmap_find(&q->seen, a) == b)
+        return true;
+    Pairs inner = {a, b, pairs, pairs ? pairs->defs : NULL, pairs && pairs->by_name};
+    if (a->kind == TYPE_FUNC && a->n_params)
+        pairs = &inner;
+    if (a->kind == TYPE_FUNC && !equal_in(q, a->result, b->result, pairs))
+        return false;
+    for (uint32_t i = 0; i < a->n; i++)
+        if (!equal_in(q, a->parts[i], b->parts[i], pairs))
+            return false;
+    if (seen)
+        ptrmap_put(&q->seen, a, (void *)(uintptr_t)b);
+    return true;
+}
+
+static bool equal_in(Equality *q, const Type *a, const Type *b, const Pairs *pairs)
 {
     a = type_find(a);
     b = type_find(b);
@@ -571,7 +608,6 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
         return true;
     if (a->kind != b->kind || a->n != b->n || a->n_params != b->n_params)
         return false;
-    Pairs inner = {a, b, pairs, pairs ? pairs->defs : NULL, pairs && pairs->by_name};
     switch ((TypeKind)a->kind) {
     case TYPE_TENSOR:
         return dtype_eq(a->dtype, b->dtype) &&
@@ -579,28 +615,25 @@ static bool equal_in(const Type *a, const Type *b, const Pairs *pairs)
     case TYPE_VAR: return vars_pair(a->var, b->var, pairs);
     case TYPE_HOLE: return a == b || (pairs && pairs->defs); /* of two programs */
     case TYPE_POISON: return true;
-    case TYPE_ADT:
-        if (!defs_pair(a->def, b->def, pairs))
-            return false;
-        break;
+    case TYPE_ADT: return defs_pair(a->def, b->def, pairs) && equal_parts(q, a, b, pairs);
     case TYPE_FUNC:
-        if (a->n_params)
-            pairs = &inner;
-        if (!equal_in(a->result, b->result, pairs))
-            return false;
-        break;
     case TYPE_TUPLE:
     case TYPE_REF: break;
     }
-    for (uint32_t i = 0; i < a->n; i++)
-        if (!equal_in(a->parts[i], b->parts[i], pairs))
-            return false;
-    return true;
+    return equal_parts(q, a, b, pairs);
+}
+
+static bool equal(const Type *a, const Type *b, const Pairs *pairs)
+{
+    Equality q = {.outer = pairs};
+    bool same = equal_in(&q, a, b, pairs);
+    ptrmap_deinit(&q.seen);
+    return same;
 }
 
 bool type_equal(const Type *a, const Type *b)
 {
-    return a == b || equal_in(a, b, NULL);
+    return a == b || equal(a, b, NULL);
 }
 
 bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
@@ -608,7 +641,7 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
     Type binder_a = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->a};
     Type binder_b = {.kind = TYPE_FUNC, .n_params = under->n, .params = under->b};
     Pairs pairs = {&binder_a, &binder_b, NULL, under->defs, under->by_name};
-    return equal_in(a, b, under->n || under->defs ? &pairs : NULL);
+    return equal(a, b, under->n || under->defs ? &pairs : NULL);
 }
 
 /* A type may be exponentially larger than what is stored, because parts are shared: its text ends with `...` where the buffer

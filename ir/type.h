@@ -147,6 +147,8 @@ const Type *type_of_constructor(Ctx *cx, const Constructor *con);
 const Type *type_find(const Type *t);
 /* The type with every bound hole inside replaced. */
 const Type *type_resolve(Ctx *cx, const Type *t);
+/* The same for many types one after the other, between which no hole is filled: `known` keeps what was found. */
+const Type *type_resolve_known(Ctx *cx, const Type *t, PtrMap *known);
 bool type_is_poison(const Type *t);
 bool type_is_scalar(const Type *t, DType dtype); /* Tensor[(), dtype] */
 bool type_is_static(const Type *t); /* no `?`, hole or variable inside; tensors, tuples of them … */

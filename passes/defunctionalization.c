@@ -118,15 +118,27 @@ static bool is_vague(const Type *t)
     return t->kind == TYPE_FUNC && (t->n_params || is_vague(t->result));
 }
 
-static bool has_function(const Type *t)
+/* `seen`: types without functions; types share parts. */
+static bool finds_function(const Type *t, PtrMap *seen)
 {
     if (t->kind == TYPE_FUNC)
         return true;
-    if (t->kind == TYPE_TUPLE || t->kind == TYPE_ADT || t->kind == TYPE_REF)
-        for (uint32_t i = 0; i < t->n; i++)
-            if (has_function(t->parts[i]))
-                return true;
+    bool parts = t->kind == TYPE_TUPLE || t->kind == TYPE_ADT || t->kind == TYPE_REF;
+    if (!parts || ptrmap_has(seen, t))
+        return false;
+    ptrmap_put(seen, t, NULL);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (finds_function(t->parts[i], seen))
+            return true;
     return false;
+}
+
+static bool has_function(const Type *t)
+{
+    PtrMap seen = {0};
+    bool found = finds_function(t, &seen);
+    ptrmap_deinit(&seen);
+    return found;
 }
 
 static bool takes_or_gives_functions(const Type *f)

@@ -177,7 +177,17 @@ typedef struct TypeWalk {
     Arena arena;
     Vec(const Type *) todo;
     PtrMap defs; /* data types that were looked into */
+    PtrMap tuples; /* types share parts */
 } TypeWalk;
+
+static void look_into_tuple(TypeWalk *w, const Type *t)
+{
+    if (ptrmap_has(&w->tuples, t))
+        return;
+    ptrmap_put(&w->tuples, t, NULL);
+    for (uint32_t i = 0; i < t->n; i++)
+        vec_push(&w->todo, &w->arena, t->parts[i]);
+}
 
 static void look_into_adt(TypeWalk *w, const Type *t)
 {
@@ -202,14 +212,14 @@ static bool is_plain_data(const Type *type)
     while (plain && w.todo.n) {
         const Type *t = type_find(vec_pop(&w.todo));
         if (t->kind == TYPE_TUPLE)
-            for (uint32_t i = 0; i < t->n; i++)
-                vec_push(&w.todo, &w.arena, t->parts[i]);
+            look_into_tuple(&w, t);
         else if (t->kind == TYPE_ADT)
             look_into_adt(&w, t);
         else
             plain = t->kind == TYPE_TENSOR || (t->kind == TYPE_VAR && w.defs.n);
     }
     ptrmap_deinit(&w.defs);
+    ptrmap_deinit(&w.tuples);
     arena_deinit(&w.arena);
     return plain;
 }

@@ -7,24 +7,37 @@ typedef struct Slice {
     Module *out;
     Arena arena;
     Vec(const Name *) todo;
+    Vec(const Type *) types; /* to be looked at */
+    PtrMap seen; /* types */
 } Slice;
 
-static void use_type(Slice *sl, const Type *t)
+static void use_parts(Slice *sl, const Type *t)
 {
-    if (!t)
-        return;
-    t = type_find(t);
     if (t->kind == TYPE_ADT && !module_find_type(sl->out, t->def->name)) {
         module_define_type(sl->out, t->def);
         for (uint32_t i = 0; i < t->def->n_cons; i++)
             for (uint32_t k = 0; k < t->def->cons[i]->n; k++)
-                use_type(sl, t->def->cons[i]->fields[k]);
+                vec_push(&sl->types, &sl->arena, t->def->cons[i]->fields[k]);
     }
     if (t->kind == TYPE_FUNC)
-        use_type(sl, t->result);
-    if (t->kind != TYPE_TENSOR && t->kind != TYPE_HOLE)
-        for (uint32_t i = 0; i < t->n; i++)
-            use_type(sl, t->parts[i]);
+        vec_push(&sl->types, &sl->arena, t->result);
+    for (uint32_t i = 0; i < t->n; i++)
+        vec_push(&sl->types, &sl->arena, t->parts[i]);
+}
+
+/* Each type once: many nodes have the same, and types share parts. */
+static void use_type(Slice *sl, const Type *t)
+{
+    if (!t)
+        return;
+    vec_push(&sl->types, &sl->arena, t);
+    while (sl->types.n) {
+        t = type_find(vec_pop(&sl->types));
+        if (t->kind == TYPE_TENSOR || t->kind == TYPE_HOLE || ptrmap_has(&sl->seen, t))
+            continue;
+        ptrmap_put(&sl->seen, t, NULL);
+        use_parts(sl, t);
+    }
 }
 
 static WalkNext note_global(void *data, const Expr *e)
@@ -57,6 +70,7 @@ Module *module_slice(RelaySession *s, Module *env, const Name *name)
     vec_push(&sl.todo, &sl.arena, name);
     take_reached(&sl, true);
     module_use(sl.out, env);
+    ptrmap_deinit(&sl.seen);
     arena_deinit(&sl.arena);
     return sl.out;
 }
@@ -71,6 +85,7 @@ Module *module_with_reached(Module *env, Module *m)
     ir_walk(m->expr, note_global, NULL, &sl);
     take_reached(&sl, false);
     module_use(sl.out, env);
+    ptrmap_deinit(&sl.seen);
     arena_deinit(&sl.arena);
     return sl.out;
 }

@@ -188,24 +188,27 @@ static void forgive_blamed(Checker *ck)
 }
 
 /* Replaces the types without holes; what is left has some. Holes go first, in the order of their making: those that others stand
- * in are mostly older, and so no type is looked through twice. */
+ * in are mostly older, and so no type is looked through twice. Nor is one that many slots have, as all bindings have the type of
+ * the value behind them. */
 static void resolve_slots(Checker *ck, Slots *slots)
 {
+    PtrMap known = {0};
     for (size_t i = 0; i < ck->holes.n && !limit_hit(&ck->cx->limits); i++) {
         Type *hole = &ck->holes.at[i]->type;
         if (hole->bound && hole->bound->open)
-            hole->bound = type_resolve(ck->cx, hole);
+            hole->bound = type_resolve_known(ck->cx, hole, &known);
     }
     size_t left = 0;
     for (size_t i = 0; i < slots->n; i++) {
         const Type **slot = slots->at[i];
         bool ends = limit_hit(&ck->cx->limits);
         if (!ends)
-            *slot = type_resolve(ck->cx, *slot);
+            *slot = type_resolve_known(ck->cx, *slot, &known);
         if (ends || (*slot)->open)
             slots->at[left++] = slot;
     }
     slots->n = left;
+    ptrmap_deinit(&known);
 }
 
 /* Causes are reported before effects: a parameter before the result of the call that it is passed to. */
