@@ -68,6 +68,28 @@ static void relation_watch(Checker *ck, Relation *r, const Type *t)
     watch(ck, r, t, 0);
 }
 
+/* Whether the hole stands in the chain of holes that the type begins with. */
+static bool leads_to(const Type *t, const Type *hole)
+{
+    while (t != hole && t->kind == TYPE_HOLE && t->bound)
+        t = t->bound;
+    return t == hole;
+}
+
+/* What a projection depends on: which tuple it is of, and the one field. There may be as many projections as the tuple has fields. */
+static void projection_watch(Checker *ck, Relation *r, const Type *t)
+{
+    for (; t->kind == TYPE_HOLE; t = t->bound) {
+        Hole *hole = hole_of(ck, t);
+        if (hole)
+            relation_link(ck, hole, r);
+        if (!t->bound)
+            return;
+    }
+    if (t->kind == TYPE_TUPLE && r->index >= 0 && r->index < t->n)
+        relation_watch(ck, r, t->parts[r->index]);
+}
+
 void relations_wake(Checker *ck, Hole *hole)
 {
     for (RelationLink *link = hole->first; link; link = link->next)
@@ -78,8 +100,13 @@ void relations_follow(Checker *ck, Hole *from, const Type *t)
 {
     if (!t->open)
         return;
-    for (RelationLink *link = from->first; link; link = link->next)
-        relation_watch(ck, link->relation, t);
+    for (RelationLink *link = from->first; link; link = link->next) {
+        Relation *r = link->relation;
+        if (!r->op && leads_to(r->in[0], &from->type))
+            projection_watch(ck, r, t);
+        else
+            relation_watch(ck, r, t);
+    }
 }
 
 /* ---- running one -------------------------------------------------------------------------------------------------------- */
@@ -307,7 +334,9 @@ static const Type *relation_start(Checker *ck, Relation *r)
     bool open = false;
     for (uint32_t i = 0; i < r->n; i++)
         open = open || r->in[i]->open;
-    for (uint32_t i = 0; open && i < r->n; i++)
+    if (open && !r->op)
+        projection_watch(ck, r, r->in[0]);
+    for (uint32_t i = 0; open && r->op && i < r->n; i++)
         relation_watch(ck, r, r->in[i]);
     relation_run(ck, r);
     const Type *out = type_find(r->out);

@@ -109,6 +109,12 @@ def literals(n):
     return main_of("", lines, f"({', '.join(f'%f{i}' for i in range(n))})")
 
 
+def taken(n):
+    """The same, taken one by one."""
+    lines = ["let %t = (" + ", ".join(f"fn (%v{i}: int32) {{ add(%v{i}, {i}) }}" for i in range(n)) + ")"]
+    return main_of("", lines + [f"let %a{i} = %t.{i}({i})" for i in range(n)], f"%a{n - 1}")
+
+
 def calls(n):
     """Definitions that call the one before."""
     text = "def @f0(%x: int32) -> int32 { add(%x, 1) }\n"
@@ -199,7 +205,7 @@ def forms(n):
     return text + main_of("", ["let %first = @loop(2)"] + [f"let %a{i} = A{i}({i})" for i in range(8 * n)], f"@loop({400 * n})")
 
 
-SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, literals, calls, marked, doubling, recursion, effects, shared, generic, refs, types, fields, params, turned, namesakes, forms)}
+SHAPES = {f.__name__: f for f in (lets, chain, fan, skip, half, mirror, layers, ifs, branches, arms, matches, closures, literals, taken, calls, marked, doubling, recursion, effects, shared, generic, refs, types, fields, params, turned, namesakes, forms)}
 # What may grow faster, up to which power, and why; all else is held to POWER.
 ALLOWED = [
     (r"diff|print-all|html|:pass .*|:explain pass .*", r"chain|skip|half|mirror|layers|lets|fan", 1.8, "lines are compared up to 2,000 differences, in their square"),
