@@ -261,19 +261,34 @@ static TokenKind number(Lexer *lx, Token *out, uint32_t from, uint32_t at)
     return token(lx, out, TOKEN_NUMBER, from, at);
 }
 
-/* A run of signs belongs to the number that follows it directly; a single one may open an arrow. */
-static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
+/* A run of signs that belongs to the number directly behind it. */
+static bool signed_number(Lexer *lx, Token *out, uint32_t from)
 {
     uint32_t at = from;
     while (byte_at(lx, at) == '-')
         at++;
-    if (is(lx, at, DIGIT))
-        return number(lx, out, from, at);
+    if (is(lx, at, DIGIT)) {
+        number(lx, out, from, at);
+        return true;
+    }
     if (is(lx, at, LETTER)) {
         uint32_t to = run_end(lx, at, WORD);
-        if (is_named_float(lx->text + at, to - at))
-            return token(lx, out, TOKEN_NUMBER, from, to);
+        if (is_named_float(lx->text + at, to - at)) {
+            token(lx, out, TOKEN_NUMBER, from, to);
+            return true;
+        }
     }
+    lx->minus_from = from;
+    lx->minus_to = at;
+    return false;
+}
+
+/* A single sign may open an arrow. */
+static TokenKind minus(Lexer *lx, Token *out, uint32_t from)
+{
+    bool known = from >= lx->minus_from && from < lx->minus_to;
+    if (!known && signed_number(lx, out, from))
+        return out->kind;
     uint32_t next = from + 1;
     while (is(lx, next, BLANK))
         next++;

@@ -39,6 +39,7 @@ typedef struct Lexer {
     uint32_t end;
     uint32_t at;
     bool comments; /* give comments as tokens instead of passing over them */
+    uint32_t minus_from, minus_to; /* the last run of `-` that belongs to no number */
 } Lexer;
 
 /* Reads the next token; its kind. */
