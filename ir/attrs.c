@@ -183,7 +183,7 @@ static int schema_size(const OpAttr *schema)
 /* Whose attributes they are, and what they are called there. */
 typedef struct Owner {
     const char *name, *word;
-    bool misspelt; /* one that it does not have is given; perhaps for one that is missing */
+    bool misspelt; /* something that it does not have is given; perhaps for one that is missing */
 } Owner;
 
 static void suggest_keys(Diag *d, const Owner *owner, const OpAttr *schema, const char *key)
@@ -463,6 +463,12 @@ const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *sc
                          const Attrs *written, Span span)
 {
     return check(cx, arena, &(Owner){op, "attribute", false}, schema, written, span);
+}
+
+const Attrs *attrs_check_some(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
+                              const Attrs *written, Span span)
+{
+    return check(cx, arena, &(Owner){op, "attribute", true}, schema, written, span);
 }
 
 const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,

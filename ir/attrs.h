@@ -135,7 +135,10 @@ const char *attrs_earlier(const char *owner, const char *now);
  * schema with nothing written (then nothing was reported). A key `attrs_type_key` is accepted and dropped. */
 const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
                          const Attrs *written, Span span);
-/* The same for a pass, whose attributes are called parameters. */
+/* The same where more was written that could not be read: nothing is said to be missing. */
+const Attrs *attrs_check_some(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
+                              const Attrs *written, Span span);
+/* attrs_check for a pass, whose attributes are called parameters. */
 const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,
                                 const Attrs *written, Span span);
 /* A copy with one value replaced (or, for functions, added). */

@@ -153,7 +153,8 @@ static bool prepare(Parser *p, const Op *op, Attrs *written)
     return true;
 }
 
-static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
+/* `whole`: nothing between the parentheses was passed over. */
+static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, bool whole, Span span)
 {
     bool some = op->attrs && op->attrs->name;
     if (p->env->template)
@@ -168,7 +169,8 @@ static const Attrs *op_attrs(Parser *p, const Op *op, Attrs *written, Span span)
     if (!prepare(p, op, written))
         return NULL;
     size_t before = p->cx->diags->errors;
-    const Attrs *record = attrs_check(p->cx, p->arena, op->name, op->attrs, written, span);
+    const Attrs *record = (whole ? attrs_check : attrs_check_some)(p->cx, p->arena, op->name,
+                                                                   op->attrs, written, span);
     uint32_t wrong = (uint32_t)(p->cx->diags->errors - before);
     p->errors += wrong;
     p->passable += wrong;
@@ -188,11 +190,12 @@ static const Attrs *other_attrs(Parser *p, const Expr *callee, const Attrs *writ
     return NULL;
 }
 
-/* An argument could not be read: it may have been meant as an attribute. */
-static bool is_broken(const Parser *p, uint32_t n, const Operand *args)
+/* An argument could not be read: it may have been meant as an attribute. Behind attributes that were read only text that was passed
+ * over may, in whose place stands what has none (parse_recover). */
+static bool is_broken(const Parser *p, uint32_t n, const Operand *args, bool attrs)
 {
     for (uint32_t i = 0; i < n && p->errors; i++)
-        if (args[i].e == p->poison)
+        if (args[i].e == p->poison && (!attrs || args[i].from == args[i].to))
             return true;
     return false;
 }
@@ -208,11 +211,11 @@ static bool call_finish(Parser *p)
     Attrs *written = op ? parse_attrs_lend(p, f.attrs) : NULL;
     const Attrs *attrs = NULL;
     uint32_t errors = p->errors;
-    bool broken = op && !written && is_broken(p, n, args);
+    bool broken = op && is_broken(p, n, args, written);
     if (!op)
         attrs = other_attrs(p, f.left.e, parse_attrs_take(p, f.attrs));
-    else if (!broken)
-        attrs = op_attrs(p, op->op, written, span);
+    else if (!broken || written)
+        attrs = op_attrs(p, op->op, written, !broken, span);
     /* What an operator gives is not known without its attributes. */
     Expr *e = broken || (op && p->errors > errors) ? p->poison
                                                    : make_call(p, span, &f.left, n, args, attrs);
