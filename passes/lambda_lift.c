@@ -72,13 +72,13 @@ static bool note_type_vars(Lift *l, const Expr *literal)
         types_of_note(&known, l->captured.at[i]->base.type);
     TypeVarList *list = arena_alloc_must(&l->run->scratch, 1, sizeof *list);
     const TypeVar **at =
-        arena_alloc_must(&l->run->scratch, all.used.n + 1, sizeof(const TypeVar *));
+        arena_alloc_must(&l->run->scratch, all.free.n + 1, sizeof(const TypeVar *));
     *list = (TypeVarList){at, 0};
-    for (size_t i = 0; i < all.used.n; i++) {
-        const TypeVar *v = all.used.entries[i].key;
-        if (ptrmap_has(&all.bound, v))
+    for (size_t i = 0; i < all.free.n; i++) {
+        const TypeVar *v = all.free.entries[i].key;
+        if (ptrmap_has(&all.params, v))
             continue;
-        ok = ok && ptrmap_has(&known.used, v);
+        ok = ok && ptrmap_has(&known.free, v);
         at[list->n++] = v;
     }
     ptrmap_put(&l->type_vars_of, literal, list);

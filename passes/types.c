@@ -131,6 +131,40 @@ bool types_same_shape(const Type *a, const Type *b)
 
 /* ---- everything that types mention ----------------------------------------------------------------- */
 
+static void note_parts(TypesOf *w, const Type *t)
+{
+    if (t->kind == TYPE_FUNC)
+        types_of_note(w, t->result);
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && t->kind != TYPE_HOLE && i < t->n; i++)
+        types_of_note(w, t->parts[i]);
+}
+
+static void merge(PtrMap *into, const PtrMap *from, const PtrMap *without)
+{
+    for (size_t i = 0; i < from->n; i++)
+        if (!without || !ptrmap_has(without, from->entries[i].key))
+            ptrmap_put(into, from->entries[i].key, into);
+}
+
+/* A function type with type parameters. */
+static void note_polymorphic(TypesOf *w, const Type *t)
+{
+    TypesOf inner = {0};
+    PtrMap own = {0};
+    for (uint32_t i = 0; i < t->n_params; i++)
+        ptrmap_put(&own, t->params[i], w);
+    note_parts(&inner, t);
+    merge(&w->bound, &own, NULL);
+    merge(&w->bound, &inner.bound, NULL);
+    merge(&w->used, &inner.used, NULL);
+    merge(&w->free, &inner.free, &own);
+    merge(&w->defs, &inner.defs, NULL);
+    for (int i = 0; i < DTYPE_IDS; i++)
+        w->dtypes[i] |= inner.dtypes[i];
+    ptrmap_deinit(&own);
+    types_of_free(&inner);
+}
+
 void types_of_note(TypesOf *w, const Type *t)
 {
     t = t ? type_find(t) : NULL;
@@ -139,16 +173,16 @@ void types_of_note(TypesOf *w, const Type *t)
     ptrmap_put(&w->seen, t, w);
     if (t->kind == TYPE_TENSOR && dtype_id(t->dtype) < DTYPE_IDS)
         w->dtypes[dtype_id(t->dtype)] = true;
-    if (t->kind == TYPE_VAR)
+    if (t->kind == TYPE_VAR) {
         ptrmap_put(&w->used, t->var, w);
+        ptrmap_put(&w->free, t->var, w);
+    }
     if (t->kind == TYPE_ADT)
         ptrmap_put(&w->defs, t->def, w);
-    for (uint32_t i = 0; i < t->n_params; i++)
-        ptrmap_put(&w->bound, t->params[i], w);
-    if (t->kind == TYPE_FUNC)
-        types_of_note(w, t->result);
-    for (uint32_t i = 0; t->kind != TYPE_TENSOR && t->kind != TYPE_HOLE && i < t->n; i++)
-        types_of_note(w, t->parts[i]);
+    if (t->n_params)
+        note_polymorphic(w, t);
+    else
+        note_parts(w, t);
 }
 
 static void note_binder(void *data, Var *v)
@@ -163,15 +197,19 @@ static WalkNext note_node(void *data, const Expr *e)
     TypesOf *w = data;
     const Function *f = expr_as_function(e);
     const TypeVarList *part = f && w->parts ? ptrmap_find(w->parts, e) : NULL;
-    for (uint32_t i = 0; part && i < part->n; i++)
+    for (uint32_t i = 0; part && i < part->n; i++) {
         ptrmap_put(&w->used, part->at[i], w);
+        ptrmap_put(&w->free, part->at[i], w);
+    }
     if (part)
         return WALK_SKIP;
     /* The type of an operator as a value has type variables of its own. */
     if (e->kind != EXPR_OP)
         types_of_note(w, e->type);
-    for (uint32_t i = 0; f && i < f->type_params.n; i++)
+    for (uint32_t i = 0; f && i < f->type_params.n; i++) {
         ptrmap_put(&w->bound, f->type_params.at[i], w);
+        ptrmap_put(&w->params, f->type_params.at[i], w);
+    }
     ir_binders(e, note_binder, w);
     return WALK_ON;
 }
@@ -187,5 +225,7 @@ void types_of_free(TypesOf *w)
     ptrmap_deinit(&w->seen);
     ptrmap_deinit(&w->bound);
     ptrmap_deinit(&w->used);
+    ptrmap_deinit(&w->free);
+    ptrmap_deinit(&w->params);
     ptrmap_deinit(&w->defs);
 }

@@ -27,6 +27,9 @@ bool type_has_extents(const Type *t, uint32_t rank);
 typedef struct TypesOf {
     PtrMap seen; /* types */
     PtrMap bound, used; /* type variables */
+    PtrMap
+        free; /* those that are used where the type does not bind them; a recursive call's binds those of the places around */
+    PtrMap params; /* those that functions bind */
     PtrMap defs; /* data types */
     bool dtypes[DTYPE_IDS];
     const PtrMap *parts;
