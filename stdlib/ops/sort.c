@@ -185,8 +185,10 @@ static int64_t take_within(const Sort *s, const uint64_t *keys, uint64_t bound)
                 equal -= keys[i] == bound;
                 have += keys[i] <= bound;
             }
-            if (equal <= 0 && bound > 0)
+            if (equal <= 0 && bound > 0) {
                 bound--;
+                equal = INT64_MAX;
+            }
         }
     }
     return have;
