@@ -1,75 +1,99 @@
 /* Keys of elements, and sorts by them. */
 #include "stdlib/ops/order.h"
+#include "stdlib/ops/numbers.h"
 #include "te/loops.h"
 
 #include <string.h>
 
-enum {
-    DIGIT = 8,
-    DIGITS = 1 << DIGIT,
-    WORD = 32,
-};
-
-bool order_begin(Order *o, OpCall *c, Tensor *x, bool ascend)
+Order order_of(const Tensor *x, bool ascend)
 {
     DType d = x->dtype;
-    DTypeId to = dtype_is_float(d)    ? d.bits == 64 ? DT_FLOAT64 : DT_FLOAT32
-                 : dtype_is_signed(d) ? DT_INT64
-                                      : DT_UINT64;
-    tensor_retain(x);
-    o->dtype = d;
-    o->ascend = ascend;
-    o->bits = dtype_is_float(d) && d.bits < 32 ? 32 : d.bits < 8 ? 8 : d.bits;
-    o->wide = kernel_cast(c, x, dtype_of(to));
-    return o->wide != NULL;
-}
-
-void order_end(Order *o)
-{
-    tensor_release(o->wide);
-}
-
-/* The order of floats as an order of unsigned numbers: both zeros alike, NaN behind everything. */
-CLONES static void keys_of_floats(const float *x, int64_t n, uint32_t flip, uint64_t *keys)
-{
-    TE_EACH
-    {
-        float v = x[i] + 0.0f;
-        uint32_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        uint32_t key = bits ^ (0x80000000U | (0U - (bits >> 31))) ^ flip;
-        keys[i] = v != v ? UINT32_MAX : key;
+    int bits = d.bits < 8 ? 8 : d.bits;
+    uint64_t top = (uint64_t)1 << (bits - 1), all = top | (top - 1);
+    Order o = {.data = x->data,
+               .size = dtype_size(d),
+               .code_size = bits < 64 ? 4 : 8,
+               .bits = bits,
+               .turn = (dtype_is_float(d) || dtype_is_signed(d) ? top : 0) ^ (ascend ? 0 : all)};
+    if (dtype_is_float(d)) {
+        o.low = top - 1;
+        o.infinity = d.bits == 64                  ? (uint64_t)0x7ff << 52
+                     : d.bits == 32                ? 0x7f800000
+                     : d.code == DTYPE_CODE_BFLOAT ? 0x7f80
+                                                   : 0x7c00;
     }
+    return o;
 }
 
-CLONES static void keys_of_doubles(const double *x, int64_t n, uint64_t flip, uint64_t *keys)
-{
-    TE_EACH
-    {
-        double v = x[i] + 0.0;
-        uint64_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        uint64_t key = bits ^ ((uint64_t)1 << 63 | (0U - (bits >> 63))) ^ flip;
-        keys[i] = v != v ? UINT64_MAX : key;
+/* Whether there is a negative zero or NaN, of floats; with `alike` both zeros have the key of the positive one. */
+#define CODES(NAME, T, CODE)                                                                \
+    CLONES static bool NAME(const Order *o, const T *x, int64_t n, bool alike, CODE *codes) \
+    {                                                                                       \
+        const T low = (T)o->low, turn = (T)o->turn, infinity = (T)o->infinity;              \
+        const T zero = alike ? (T)(low + 1) : 0;                                            \
+        T odd = 0;                                                                          \
+        TE_EACH                                                                             \
+        {                                                                                   \
+            T v = x[i], is_zero = low && v == (T)(low + 1), is_nan = (v & low) > infinity;  \
+            T of = is_zero ? v ^ zero : v;                                                  \
+            T key = of ^ (low & (T)(0 - (of >> (8 * sizeof(T) - 1)))) ^ turn;               \
+            codes[i] = is_nan ? (T) ~(T)0 : key;                                            \
+            odd |= is_zero | is_nan;                                                        \
+        }                                                                                   \
+        return odd;                                                                         \
     }
-}
-
-CLONES static void keys_of_ints(const uint64_t *x, int64_t n, uint64_t all, uint64_t flip,
-                                uint64_t *keys)
-{
-    TE_EACH keys[i] = (x[i] & all) ^ flip;
-}
+CODES(keys_of_8, uint8_t, uint64_t)
+CODES(keys_of_16, uint16_t, uint64_t)
+CODES(keys_of_32, uint32_t, uint64_t)
+CODES(keys_of_64, uint64_t, uint64_t)
+CODES(codes_of_8, uint8_t, uint32_t)
+CODES(codes_of_16, uint16_t, uint32_t)
+CODES(codes_of_32, uint32_t, uint32_t)
 
 void order_keys(const Order *o, int64_t base, int64_t n, uint64_t *keys)
 {
-    uint64_t top = (uint64_t)1 << (o->bits - 1), all = top | (top - 1), flip = o->ascend ? 0 : all;
-    const void *x = o->wide->data + (size_t)base * dtype_size(o->wide->dtype);
-    if (!dtype_is_float(o->dtype))
-        keys_of_ints(x, n, all, flip ^ (dtype_is_signed(o->dtype) ? top : 0), keys);
-    else if (o->bits == 64)
-        keys_of_doubles(x, n, flip, keys);
-    else
-        keys_of_floats(x, n, (uint32_t)flip, keys);
+    const void *x = o->data + (size_t)base * o->size;
+    switch (o->size) {
+    case 1: keys_of_8(o, x, n, true, keys); break;
+    case 2: keys_of_16(o, x, n, true, keys); break;
+    case 4: keys_of_32(o, x, n, true, keys); break;
+    default: keys_of_64(o, x, n, true, keys);
+    }
+}
+
+bool order_codes(const Order *o, const void *x, int64_t n, void *codes)
+{
+    switch (o->size) {
+    case 1: return !codes_of_8(o, x, n, false, codes);
+    case 2: return !codes_of_16(o, x, n, false, codes);
+    case 4: return !codes_of_32(o, x, n, false, codes);
+    default: return !keys_of_64(o, x, n, false, codes);
+    }
+}
+
+#define ELEMENTS(NAME, T, CODE)                                                 \
+    CLONES static void NAME(const Order *o, const CODE *codes, int64_t n, T *x) \
+    {                                                                           \
+        const T low = (T)o->low, turn = (T)o->turn;                             \
+        TE_EACH                                                                 \
+        {                                                                       \
+            T of = (T)codes[i] ^ turn;                                          \
+            x[i] = of ^ (low & (T)(0 - (of >> (8 * sizeof(T) - 1))));           \
+        }                                                                       \
+    }
+ELEMENTS(elements_8, uint8_t, uint32_t)
+ELEMENTS(elements_16, uint16_t, uint32_t)
+ELEMENTS(elements_32, uint32_t, uint32_t)
+ELEMENTS(elements_64, uint64_t, uint64_t)
+
+void order_elements(const Order *o, const void *codes, int64_t n, void *x)
+{
+    switch (o->size) {
+    case 1: elements_8(o, codes, n, x); break;
+    case 2: elements_16(o, codes, n, x); break;
+    case 4: elements_32(o, codes, n, x); break;
+    default: elements_64(o, codes, n, x);
+    }
 }
 
 /* ---- few of them --------------------------------------------------------------------------------- */
@@ -136,96 +160,92 @@ static Item *count_sort(const Item *from, Item *to, int64_t n, int bits)
 
 /* ---- many of them -------------------------------------------------------------------------------- */
 
-/* By one digit after the other, the lowest first; what is equal keeps its order. Digits that all keys share are left out. */
-static Item *radix_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
+static void insert_sort(Item *items, int64_t n)
 {
-    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; i++) {
+        Item item = items[i];
+        int64_t at = i;
+        for (; at > 0 && items[at - 1].key > item.key; at--)
+            items[at] = items[at - 1];
+        items[at] = item;
+    }
+}
+
+static bool sort_runs(Limits *l, Item *items, Item *room, int64_t n, int shift);
+
+/* As many bits of a key as fit, of those in which keys differ, above the place in `from`: such numbers are sorted, in the two halves of `to`,
+ * and become items from the last on. */
+static Item *sort_words(Limits *l, Item *from, Item *to, int64_t n)
+{
+    uint64_t *words = (uint64_t *)(void *)to, differ = 0;
+    int place = 0, shift = 0; /* bits of a place, and of a key that have no room */
     for (int64_t i = 0; i < n; i++) {
         if (limit_hit_at(l, i))
             return NULL;
         differ |= from[i].key ^ from[0].key;
     }
-    for (int shift = 0; shift < bits; shift += DIGIT) {
-        int64_t next[DIGITS] = {0}, at = 0;
-        if (!(differ >> shift & (DIGITS - 1)))
-            continue;
-        for (int64_t i = 0; i < n; i++) {
-            if (limit_hit_at(l, i))
-                return NULL;
-            next[from[i].key >> shift & (DIGITS - 1)]++;
-        }
-        for (int d = 0; d < DIGITS; d++) {
-            int64_t many = next[d];
-            next[d] = at;
-            at += many;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (limit_hit_at(l, i))
-                return NULL;
-            to[next[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
-        }
-        Item *t = from;
-        from = to;
-        to = t;
+    while (n >> place)
+        place++;
+    while (differ >> shift >> (64 - place))
+        shift++;
+    for (int64_t i = 0; i < n; i++) {
+        if (limit_hit_at(l, i))
+            return NULL;
+        words[i] = from[i].key >> shift << place | (uint64_t)i;
     }
-    return from;
+    if (!numbers_sort(l, words, words + n, n, sizeof *words))
+        return NULL;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        if (limit_hit_at(l, i))
+            return NULL;
+        to[i] = from[words[i] & (((uint64_t)1 << place) - 1)];
+    }
+    return !shift || sort_runs(l, to, from, n, shift) ? to : NULL;
 }
 
-/* Where each digit's items go, of how many there are; false where one digit has them all. */
-static bool places_of_digits(uint32_t *next, int64_t n)
+/* Items in the order of their keys without the last `shift` bits go to that of all bits. Keys of a long run differ in these alone, which then
+ * have more room. */
+static bool sort_runs(Limits *l, Item *items, Item *room, int64_t n, int shift)
 {
-    uint32_t at = 0;
-    for (int d = 0; d < DIGITS; d++) {
-        uint32_t many = next[d];
-        if (many == n)
+    for (int64_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && items[end].key >> shift == items[i].key >> shift; end++)
+            if (limit_hit_at(l, end))
+                return false;
+        if (end - i <= SHORT_ROW)
+            insert_sort(items + i, end - i);
+        else if (!sort_words(l, items + i, room, end - i))
             return false;
-        next[d] = at;
-        at += many;
+        for (int64_t k = i; end - i > SHORT_ROW && k < end; k++) {
+            if (limit_hit_at(l, k))
+                return false;
+            items[k] = room[k - i];
+        }
     }
     return true;
 }
 
-/* The same of keys of WORD bits at most, each in one number above its place, so that half as much is moved. They lie in the two halves
- * of `to`. */
-static Item *sort_words(Limits *l, Item *from, Item *to, int64_t n)
+/* By keys of a byte: each goes behind those that are less and equal ones in front of it. */
+static Item *sort_bytes(Limits *l, const Item *from, Item *to, int64_t n)
 {
-    uint64_t *words = (uint64_t *)(void *)to, *sorted = words + n;
-    uint32_t next[WORD / DIGIT][DIGITS] = {{0}};
-    uint64_t places = 0;
+    int64_t next[UINT8_MAX + 2] = {0};
     for (int64_t i = 0; i < n; i++) {
         if (limit_hit_at(l, i))
             return NULL;
-        for (int d = 0; d < WORD / DIGIT; d++)
-            next[d][from[i].key >> d * DIGIT & (DIGITS - 1)]++;
-        words[i] = from[i].key << WORD | (uint64_t)from[i].at;
-        places |= (uint64_t)from[i].at;
+        next[from[i].key + 1]++;
     }
-    if (places > UINT32_MAX)
-        return radix_sort(l, from, to, n, WORD);
-    for (int d = 0; d < WORD / DIGIT; d++) {
-        if (!places_of_digits(next[d], n))
-            continue;
-        for (int64_t i = 0; i < n; i++) {
-            if (limit_hit_at(l, i))
-                return NULL;
-            sorted[next[d][words[i] >> (WORD + d * DIGIT) & (DIGITS - 1)]++] = words[i];
-        }
-        uint64_t *t = words;
-        words = sorted;
-        sorted = t;
-    }
+    for (int key = 0; key < UINT8_MAX; key++)
+        next[key + 1] += next[key];
     for (int64_t i = 0; i < n; i++) {
         if (limit_hit_at(l, i))
             return NULL;
-        from[i] = (Item){words[i] >> WORD, (int64_t)(words[i] & UINT32_MAX)};
+        to[next[from[i].key]++] = from[i];
     }
-    return from;
+    return to;
 }
 
 Item *order_sort(Limits *l, Item *from, Item *to, int64_t n, int bits)
 {
     if (n <= SHORT_ROW)
         return count_sort(from, to, n, bits);
-    return bits <= WORD && n <= UINT32_MAX ? sort_words(l, from, to, n)
-                                           : radix_sort(l, from, to, n, bits);
+    return bits == 8 ? sort_bytes(l, from, to, n) : sort_words(l, from, to, n);
 }

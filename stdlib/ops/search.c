@@ -149,16 +149,14 @@ static void set_unique(Limits *l, const Tensor *x, int64_t n, Tensor *const out[
 static bool unique_run(OpCall *c, Tensor *x, Tensor *const out[5])
 {
     Limits *l = &c->cx->limits;
-    Order o;
-    bool good = order_begin(&o, c, x, true);
-    Tensor *room = good ? tensor_new(l, int64_dtype, 2, (int64_t[]){2 * (x->size + 1), 2}) : NULL;
+    Order o = order_of(x, true);
+    Tensor *room = tensor_new(l, int64_dtype, 2, (int64_t[]){2 * (x->size + 1), 2});
     const Item *items = room ? items_in_order(l, &o, x->size, (Item *)(void *)room->data) : NULL;
     if (items)
         set_unique(l, x,
                    number_elements(l, items, x->size, attrs_bool(c->attrs, "sorted"), ints(out[1]),
                                    ints(out[2])),
                    out);
-    order_end(&o);
     tensor_release(room);
     return items != NULL;
 }

@@ -1,5 +1,6 @@
 /* Sorting, and scans along an axis. They have no form as tensor expressions. */
 #include "stdlib/ops/order.h"
+#include "stdlib/ops/numbers.h"
 
 #include "base/memory.h"
 #include "base/number.h"
@@ -68,6 +69,8 @@ typedef struct Sort {
     int64_t k, n, stride; /* of what is kept of a row, and of the row */
     uint64_t *keys; /* of some rows, one behind the other */
     Item *items; /* room for two rows */
+    char *
+        codes; /* room for those of rows side by side and for their elements, or for two rows of them */
 } Sort;
 
 enum {
@@ -290,135 +293,12 @@ static bool sort_row(const Sort *s, const uint64_t *keys, int64_t from, int64_t 
     return items != NULL;
 }
 
-/* ---- rows side by side --------------------------------------------------------------------------- */
-
-/* Elements of one row each, and as many numbers of their places. */
-typedef uint64_t Lanes __attribute__((vector_size(SIDE / 2 * sizeof(uint64_t))));
-
-enum {
-    HALF = SIDE / 2,
-    AHEAD = 32, /* elements of each row that are read at once */
-};
-
-/* Where each element of its row goes, behind what is less and behind equal ones in front of it. */
-CLONES static void places_beside(const uint64_t *keys, int64_t n, uint64_t *places)
-{
-    for (int64_t i = 0; i < n * 2; i++) {
-        Lanes of, other, sum = {0};
-        memcpy(&of, keys + i * HALF, sizeof of);
-        for (int64_t k = i % 2; k < i; k += 2) {
-            memcpy(&other, keys + k * HALF, sizeof other);
-            sum -= (Lanes)(other <= of);
-        }
-        for (int64_t k = i + 2; k < n * 2; k += 2) {
-            memcpy(&other, keys + k * HALF, sizeof other);
-            sum -= (Lanes)(other < of);
-        }
-        memcpy(places + i * HALF, &sum, sizeof sum);
-    }
-}
-
-typedef struct Kept {
-    Lanes key[FEW][2], at[FEW][2]; /* in order */
-    int64_t k;
-} Kept;
-
-/* Element `number` of each row goes to its place among the first k, behind what is equal. */
-static inline __attribute__((always_inline)) void keep_one(Kept *s, const Lanes *with,
-                                                           int64_t number, int h)
-{
-    Lanes key = *with;
-    int64_t last = number < s->k ? number : s->k - 1;
-    Lanes fits = number < s->k ? ~(Lanes){0} : (Lanes)(key < s->key[last][h]);
-    Lanes at = (Lanes){0} + (uint64_t)number;
-    for (int64_t j = last; j > 0; j--) {
-        Lanes before = fits & (Lanes)(key < s->key[j - 1][h]), here = fits & ~before;
-        s->key[j][h] = (s->key[j - 1][h] & before) | (key & here) | (s->key[j][h] & ~fits);
-        s->at[j][h] = (s->at[j - 1][h] & before) | (at & here) | (s->at[j][h] & ~fits);
-        fits = before;
-    }
-    s->key[0][h] = (key & fits) | (s->key[0][h] & ~fits);
-    s->at[0][h] = (at & fits) | (s->at[0][h] & ~fits);
-}
-
-/* Written so that it becomes a few instructions. */
-static inline __attribute__((always_inline)) bool any_of(const Lanes *v)
-{
-    typedef uint64_t Pair __attribute__((vector_size(2 * sizeof(uint64_t))));
-    Pair p[HALF / 2];
-    memcpy(p, v, sizeof p);
-    p[0] = (p[0] | p[1]) | (p[2] | p[3]);
-    return p[0][0] | p[0][1];
-}
-
-CLONES static void keep_beside(Kept *s, const uint64_t *keys, int64_t number, int64_t n)
-{
-    for (int h = 0; h < 2; h++)
-        for (int64_t i = 0; i < n; i++) {
-            Lanes key, less;
-            memcpy(&key, keys + i * SIDE + h * HALF, sizeof key);
-            less = (Lanes)(key < s->key[s->k - 1][h]);
-            if (number + i < s->k || any_of(&less))
-                keep_one(s, &key, number + i, h);
-        }
-}
-
-/* The keys of n elements of each row, from number i on. */
-static void keys_beside(const Sort *s, int64_t base, int64_t rows, int64_t i, int64_t n,
-                        uint64_t *keys)
-{
-    uint64_t row[SIDE * SIDE];
-    for (int64_t k = 0; s->stride > 1 && k < n; k++)
-        order_keys(&s->order, base + (i + k) * s->stride, rows, keys + k * SIDE);
-    if (s->stride == 1)
-        order_keys(&s->order, base, rows * n, row);
-    for (int64_t r = 0; s->stride == 1 && r < rows; r++)
-        for (int64_t k = 0; k < n; k++)
-            keys[k * SIDE + r] = row[r * n + k];
-}
-
-/* Few elements of rows, or rows of few elements, SIDE rows at most. */
-static bool sort_beside(const Sort *s, int64_t base, int64_t to, int64_t rows)
-{
-    int64_t from_step = s->stride > 1 ? 1 : s->n, to_step = s->stride > 1 ? 1 : s->k;
-    uint64_t keys[AHEAD * SIDE] = {0}, places[SIDE * SIDE];
-    bool whole = s->n <= SIDE;
-    Kept kept = {.k = s->k};
-    if (whole) {
-        keys_beside(s, base, rows, 0, s->n, keys);
-        places_beside(keys, s->n, places);
-    }
-    for (int64_t i = 0; !whole && i < s->n; i += AHEAD) {
-        int64_t n = s->n - i < AHEAD ? s->n - i : AHEAD;
-        if (limit_hit_at(s->limits, i))
-            return false;
-        keys_beside(s, base, rows, i, n, keys);
-        keep_beside(&kept, keys, i, n);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        Item items[SIDE];
-        for (int64_t i = 0; whole && i < s->n; i++)
-            items[places[i * SIDE + r]].at = i;
-        for (int64_t i = 0; !whole && i < s->k; i++)
-            items[i].at = (int64_t)kept.at[i][r / HALF][r % HALF];
-        put(s, items, base + r * from_step, to + r * to_step, s->k);
-    }
-    return true;
-}
-
-static bool goes_beside(const Sort *s)
-{
-    return s->n <= SIDE || (s->stride > 1 && s->k <= FEW);
-}
-
-/* ---- all rows ------------------------------------------------------------------------------------ */
+/* ---- some rows ----------------------------------------------------------------------------------- */
 
 /* As many rows as are few elements; where these lie apart some at least, unless they are long. */
 static int64_t rows_at_once(const Sort *s)
 {
     int64_t rows = LIMIT_EVERY / (s->n + 1), least = s->stride == 1 ? 1 : ROWS_LEAST;
-    if (goes_beside(s))
-        return SIDE;
     if (s->n > LIMIT_EVERY)
         return 1;
     return rows < least ? least : rows > ROWS_MOST ? ROWS_MOST : rows;
@@ -426,8 +306,6 @@ static int64_t rows_at_once(const Sort *s)
 
 static bool sort_some(const Sort *s, int64_t base, int64_t to, int64_t rows)
 {
-    if (goes_beside(s))
-        return sort_beside(s, base, to, rows);
     bool apart = s->stride > 1, good = keys_of_rows(s, base, rows);
     int64_t from_step = apart ? 1 : s->n, to_step = apart ? 1 : s->k;
     for (int64_t r = 0; r < rows && good; r++)
@@ -435,39 +313,152 @@ static bool sort_some(const Sort *s, int64_t base, int64_t to, int64_t rows)
     return good;
 }
 
-static bool sort_rows(const Sort *s, int64_t outer, int64_t most)
+/* ---- rows side by side --------------------------------------------------------------------------- */
+
+enum {
+    LINE = NUMBERS_LINE,
+    WORD = 32, /* bits of a place, below those of its key */
+    BESIDE_MOST =
+        1024, /* up to which rows go through the network, unless their values lie side by side already */
+};
+
+/* As many rows as fill lines, by short keys with their places. */
+static bool words_beside(const Sort *s, int64_t base, int64_t to, int64_t rows)
 {
-    int64_t n = s->n, inner = s->stride;
-    bool good = true;
-    for (int64_t i = 0; inner == 1 && i < outer && good; i += most)
-        good = !limit_hit(s->limits) &&
-               sort_some(s, i * n, i * s->k, outer - i < most ? outer - i : most);
-    for (int64_t i = 0; inner > 1 && i < outer && good; i++)
-        for (int64_t j = 0; j < inner && good; j += most)
-            good = !limit_hit(s->limits) && sort_some(s, i * n * inner + j, i * s->k * inner + j,
-                                                      inner - j < most ? inner - j : most);
-    return good;
+    int64_t n = (s->n + NUMBERS_STEP - 1) & -NUMBERS_STEP;
+    uint64_t *words = (uint64_t *)(void *)s->codes, *room = words + n * rows + SIDE;
+    bool apart = s->stride > 1;
+    int64_t row = apart ? 1 : s->n,
+            next = apart ? rows : 1; /* where words of rows and of a row begin */
+    if (!apart)
+        order_keys(&s->order, base, s->n * rows, words);
+    for (int64_t i = 0; apart && i < s->n; i++)
+        order_keys(&s->order, base + i * s->stride, rows, words + i * rows);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < s->n; i++)
+            words[r * row + i * next] = words[r * row + i * next] << WORD | (uint64_t)i;
+    if (apart) {
+        memset(words + s->n * rows, 0xff, (size_t)(n - s->n) * LINE);
+        numbers_beside(words, n, sizeof *words);
+    } else
+        numbers_rows(words, room, s->n, s->k, sizeof *words);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < s->k; i++)
+            s->items[i].at = (int64_t)(words[r * (apart ? 1 : s->k) + i * next] & UINT32_MAX);
+        put(s, s->items, base + r * row, to + r * (apart ? 1 : s->k), s->k);
+    }
+    return true;
+}
+
+/* Values alone, by codes: as many rows as fill lines. */
+static bool codes_beside(const Sort *s, int64_t base, int64_t to, int64_t rows)
+{
+    size_t size = s->order.size, step = (size_t)s->stride * size, side = (size_t)rows * size;
+    int64_t n = (s->n + NUMBERS_STEP - 1) & -NUMBERS_STEP;
+    char *codes = s->codes, *room = codes + n * LINE + NUMBERS_SPARE;
+    char *out = s->values->data + (size_t)to * size;
+    const char *x = s->x->data + (size_t)base * size;
+    if (s->stride == 1) {
+        if (!order_codes(&s->order, x, s->n * rows, codes))
+            return sort_some(s, base, to, rows);
+        numbers_rows(codes, room, s->n, s->k, s->order.code_size);
+        order_elements(&s->order, codes, s->k * rows, out);
+        return true;
+    }
+    for (int64_t i = 0; i < s->n; i++)
+        memcpy(room + (size_t)i * side, x + (size_t)i * step, side);
+    if (!order_codes(&s->order, room, s->n * rows, codes))
+        return sort_some(s, base, to, rows);
+    memset(codes + s->n * LINE, 0xff, (size_t)(n - s->n) * LINE);
+    numbers_beside(codes, n, s->order.code_size);
+    order_elements(&s->order, codes, s->k * rows, room);
+    for (int64_t i = 0; i < s->k; i++)
+        memcpy(out + (size_t)i * step, room + (size_t)i * side, side);
+    return true;
+}
+
+/* The same for one row of elements side by side: where the result is as large as the codes they lie there. */
+static bool codes_of_row(const Sort *s, int64_t base, int64_t to, int64_t rows)
+{
+    size_t size = s->order.size, code = s->order.code_size;
+    bool there = size == code && s->k == s->n;
+    char *out = s->values->data + (size_t)to * size, *room = (char *)s->items;
+    char *codes = there ? out : room + (size_t)s->n * code;
+    const char *x = s->x->data + (size_t)base * size;
+    for (int64_t i = 0; i < s->n; i += LIMIT_EVERY) {
+        int64_t n = s->n - i < LIMIT_EVERY ? s->n - i : LIMIT_EVERY;
+        if (limit_hit(s->limits))
+            return false;
+        if (!order_codes(&s->order, x + (size_t)i * size, n, codes + (size_t)i * code))
+            return sort_some(s, base, to, rows);
+    }
+    if (!numbers_sort(s->limits, codes, room, s->n, code))
+        return false;
+    for (int64_t i = 0; i < s->k; i += LIMIT_EVERY) {
+        int64_t n = s->k - i < LIMIT_EVERY ? s->k - i : LIMIT_EVERY;
+        if (limit_hit(s->limits))
+            return false;
+        order_elements(&s->order, codes + (size_t)i * code, n, out + (size_t)i * size);
+    }
+    return true;
+}
+
+/* ---- all rows ------------------------------------------------------------------------------------ */
+
+typedef bool SortSome(const Sort *s, int64_t base, int64_t to, int64_t rows);
+
+/* How rows are sorted, of which `rows` follow each other, and how many at once. Where few are kept of long rows, to look for a bound takes
+ * less. */
+static SortSome *way_of(const Sort *s, int64_t rows, int64_t *most)
+{
+    bool codes = s->values && !s->indices, apart = s->stride > 1;
+    int64_t side = LINE / (int64_t)(codes ? s->order.code_size : sizeof(uint64_t));
+    bool beside = rows >= side && s->n <= (codes && apart ? LIMIT_EVERY : BESIDE_MOST);
+    bool many = s->n <= 2 * SHORT_ROW || s->k > s->n / (beside ? 32 : 8);
+    if (many && beside && (codes || s->order.bits <= WORD))
+        return *most = side, codes ? codes_beside : words_beside;
+    bool row = codes && many && !apart && s->n > SHORT_ROW;
+    *most = row ? 1 : rows_at_once(s);
+    return row ? codes_of_row : sort_some;
+}
+
+/* Rows whose elements begin so far apart; the last come again where fewer are left than fill lines. */
+static bool sort_rows(const Sort *s, SortSome *some, int64_t most, int64_t base, int64_t to,
+                      int64_t rows)
+{
+    int64_t from_step = s->stride > 1 ? 1 : s->n, to_step = s->stride > 1 ? 1 : s->k;
+    for (int64_t i = 0; i < rows; i += most) {
+        if ((some == codes_beside || some == words_beside) && rows - i < most)
+            i = rows - most;
+        if (limit_hit(s->limits) ||
+            !some(s, base + i * from_step, to + i * to_step, rows - i < most ? rows - i : most))
+            return false;
+    }
+    return true;
 }
 
 static bool sort_run(OpCall *c, Sort *s)
 {
-    int64_t outer = kernel_span(s->x, 0, s->axis);
     s->n = s->x->shape[s->axis];
     s->stride = kernel_span(s->x, s->axis + 1, s->x->rank);
-    int64_t rows = rows_at_once(s);
-    size_t keys = (size_t)rows * sizeof *s->keys, bytes;
-    if (!size_mul((size_t)s->n + 1, 2 * sizeof(Item) + keys, &bytes) ||
+    s->order = order_of(s->x, attrs_bool(c->attrs, "is_ascend"));
+    int64_t outer = kernel_span(s->x, 0, s->axis), most;
+    int64_t groups = s->stride == 1 ? 1 : outer, rows = s->stride == 1 ? outer : s->stride;
+    SortSome *some = way_of(s, rows, &most);
+    size_t codes = some == codes_beside || some == words_beside ? 2 * LINE : 0,
+           bytes; /* for each place of a row */
+    size_t all = codes + 2 * sizeof(Item) + (size_t)most * sizeof *s->keys;
+    if (!size_mul((size_t)s->n + 3 * NUMBERS_STEP, all, &bytes) ||
         !limit_charge(&c->cx->limits, bytes))
         return false;
-    s->items = memory_alloc(bytes);
-    bool good = order_begin(&s->order, c, s->x, attrs_bool(c->attrs, "is_ascend")) &&
-                (s->items || !limit_reach(&c->cx->limits, LIMIT_MEMORY));
-    if (good) {
-        s->keys = (uint64_t *)(void *)(s->items + 2 * (s->n + 1));
-        good = sort_rows(s, outer, rows);
-    }
-    free(s->items);
-    order_end(&s->order);
+    char *room = memory_alloc(bytes);
+    bool good = room || !limit_reach(&c->cx->limits, LIMIT_MEMORY);
+    s->codes = room + (-(uintptr_t)room & (LINE - 1));
+    s->items = (Item *)(void *)(s->codes + ((size_t)s->n + 2 * NUMBERS_STEP) * codes);
+    s->keys = (uint64_t *)(void *)(s->items + 2 * (s->n + 1));
+    for (int64_t i = 0; i < groups && good; i++)
+        good = sort_rows(s, some, most, i * s->n * s->stride, i * s->k * s->stride, rows);
+    free(room);
     limit_release(&c->cx->limits, bytes);
     return good;
 }
