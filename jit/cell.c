@@ -103,6 +103,7 @@ Ssa fn_object(Fn *f, ValueKind kind, const Constructor *con, uint32_t n, const R
 {
     Gen *g = f->g;
     Ssa word = first_word(g, con, kind, n, fields);
+    frame_fill_much(f);
     if (kind == VALUE_REF) { /* it stands in a list of references */
         Ssa o = called_cell(f, word);
         own_make(f, o);

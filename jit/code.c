@@ -66,7 +66,7 @@ bool code_finish(Unit *u, Code *code)
     bool ok = code_link(u, code, &why);
     if (!ok)
         diag_error(u->jit->cx->diags, E0702_LLVM, (Span){0}, "the code cannot be linked: %s",
-                   buf_text(&why));
+                   why.n ? buf_text(&why) : "there is no memory for it");
     buf_deinit(&why);
     if (!u->key && !u->whole)
         code_drop_objects(code);

@@ -2,8 +2,9 @@
  *
  * Each way that fails would release what lives there. In a long function that is the square of its length, nearly all of its code. Such a
  * function has a frame instead: an array with what it owns, in which places are filled and emptied between two calls that may fail, as
- * far as the first block goes straight ahead; a jump back to its beginning does that again, from nothing. All ways that fail there go to
- * one end, where the runtime lets go of what stands in the frame. Ways on which the function owns anything else do without.
+ * far as the first block goes straight ahead; a jump back to its beginning does that again, from nothing. All ways that fail there, and in
+ * branches behind it, go to one end, where the runtime lets go of what stands in the frame, and let go of the rest before. Ways on which
+ * the function does not own all of it any more do without.
  */
 #include "jit/internal.h"
 
@@ -63,10 +64,17 @@ static OwnedList owned(Fn *f, const SsaList *held)
 
 /* ---- the frame ------------------------------------------------------------------------------------------------------------ */
 
+/* Values of which a way that fails lets go by itself: more are worth the stores, also where hardly anything fails. */
+#define OWNED_MOST 32
+
 void frame_begin(Fn *f)
 {
-    if (f->live->size >= FRAME_LEAST)
-        f->frame = arena_new(f->g->arena, Frame);
+    f->frame = arena_new(f->g->arena, Frame);
+}
+
+static bool owns_much(const Fn *f)
+{
+    return f->scope.n + f->made.n > OWNED_MOST;
 }
 
 /* How many counts of each value are in the list. */
@@ -106,7 +114,8 @@ static size_t free_place(Fn *f, size_t from)
 void frame_fill(Fn *f, const SsaList *held)
 {
     Frame *frame = f->frame;
-    if (!frame || f->block->parent || f->kept.n > 0)
+    bool worth = frame && (f->live->size >= FRAME_LEAST || owns_much(f));
+    if (!worth || f->block->parent || f->kept.n > 0)
         return;
     OwnedList list = owned(f, held);
     if (!frame->room)
@@ -141,6 +150,12 @@ void frame_fill(Fn *f, const SsaList *held)
     ptrmap_deinit(&counts);
 }
 
+void frame_fill_much(Fn *f)
+{
+    if (owns_much(f))
+        frame_fill(f, NULL);
+}
+
 void frame_end(Fn *f)
 {
     Gen *g = f->g;
@@ -151,18 +166,17 @@ void frame_end(Fn *f)
     LLVMBuildRet(g->b, fn_zero(f));
 }
 
-/* Whether exactly that stands there. */
-static bool frame_has(Fn *f, const OwnedList *list)
+/* Whether all that stands there is in the list, of which `rest` is what does not stand there. */
+static bool frame_is_owned(Fn *f, const OwnedList *list, PtrMap *rest)
 {
     Frame *frame = f->frame;
-    if (!frame || !frame->end || f->kept.n > 0 || frame->n != list->n)
+    if (!frame || !frame->end || f->kept.n > 0 || frame->n > list->n)
         return false;
-    PtrMap counts = counts_of(list);
-    bool same = true;
-    for (size_t i = 0; i < frame->places.n && same; i++)
-        same = !frame->places.at[i] || take_one(&counts, frame->places.at[i]);
-    ptrmap_deinit(&counts);
-    return same;
+    *rest = counts_of(list);
+    for (size_t i = 0; i < frame->places.n; i++)
+        if (frame->places.at[i] && !take_one(rest, frame->places.at[i]))
+            return false;
+    return true;
 }
 
 /* ---- ways that fail -------------------------------------------------------------------------------------------------------- */
@@ -171,14 +185,16 @@ static bool frame_has(Fn *f, const OwnedList *list)
 void fn_leave_holding(Fn *f, const SsaList *held)
 {
     OwnedList list = owned(f, held);
-    bool framed = frame_has(f, &list);
+    PtrMap rest = {0};
+    bool framed = frame_is_owned(f, &list, &rest);
     for (size_t i = 0; i < list.n; i++)
-        if (framed) {
+        if (framed && !take_one(&rest, list.at[i].value)) {
             own_lose(f, list.at[i].value);
         } else {
             fn_cut(f);
             fn_release_cold(f, list.at[i].repr, list.at[i].value);
         }
+    ptrmap_deinit(&rest);
     if (framed) {
         LLVMBuildBr(f->g->b, f->frame->end);
         return;

@@ -57,6 +57,7 @@ Ssa fn_if(Fn *f, const If *e, const Type *type, bool tail)
     Gen *g = f->g;
     Join join;
     Ssa cond = fn_borrow(f, e->cond);
+    frame_fill_much(f);
     join_start(f, &join, type, tail);
     LLVMBasicBlockRef then = gen_block(g, f->fn, "then"), otherwise = gen_block(g, f->fn, "else");
     LLVMBuildCondBr(g->b, cond, then, otherwise);
@@ -536,6 +537,7 @@ static void make_twice(Fn *f, Join *join, LiveBlock *clause, const Type *type, b
 Ssa fn_match(Fn *f, const Match *e, const Type *type, bool tail)
 {
     Gen *g = f->g;
+    frame_fill_much(f);
     Roots roots = roots_of(f, e);
     Join join;
     join_start(f, &join, type, tail);

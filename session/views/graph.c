@@ -12,6 +12,8 @@
 /* More boxes than these are folded. */
 #define BOXES_MOST 60
 #define BOXES_SHOWN 160
+/* Lines of a picture: Graphviz takes the square of their number. */
+#define LINES_SHOWN 500
 
 typedef struct Box {
     const char *name; /* of the operator, or what it is; of a fold, what its members begin with */
@@ -444,11 +446,19 @@ static void put_counts(const Graph *g, Buf *out)
                (unsigned)g->n_groups);
 }
 
+/* Few enough for a picture. */
+static bool fits_picture(const Graph *g)
+{
+    return g->boxes.n <= BOXES_SHOWN && g->edges.n <= LINES_SHOWN;
+}
+
 static void graph_text(const Graph *g, Buf *out, bool picture)
 {
     put_counts(g, out);
-    buf_str(out,
-            picture ? "\n" : "; the picture needs Graphviz, whose program `dot` is not there\n");
+    buf_str(out, picture ? "\n"
+                 : fits_picture(g)
+                     ? "; the picture needs Graphviz, whose program `dot` is not there\n"
+                     : "; too many for a picture\n");
     size_t shown = g->boxes.n < BOXES_SHOWN ? g->boxes.n : BOXES_SHOWN;
     for (size_t i = 0; i < shown; i++) {
         const Box *b = &g->boxes.at[i];
@@ -572,8 +582,8 @@ static void graph_html(const Graph *g, const Buf *text, Buf *out)
 static void emit_graph(Graph *g)
 {
     Buf text = {0}, html = {0}, json = {0};
-    bool picture = g->boxes.n <= BOXES_SHOWN && lay_out(g);
-    graph_text(g, &text, picture || g->boxes.n > BOXES_SHOWN);
+    bool picture = fits_picture(g) && lay_out(g);
+    graph_text(g, &text, picture);
     graph_json(g, &json);
     if (picture) {
         graph_html(g, &text, &html);

@@ -127,6 +127,18 @@ def step(n):
     return f"{HEADER}def @step({params}) {{ {lets} ({results}) }}\ndef @main() {{ @step({values}) }}\n"
 
 
+def alive(n):
+    """At every place very many values of all kinds are owned, and what is made may fail there, in branches too."""
+    kinds = ("ref(%x)", "fn (%a: int32) -> int32 { %a + ref_read(%r) }", "C(%x, C(1, N))", "((%x, 2), ref(%t))", "tanh(%t) * #f",
+             "if (%x < #) { nn.softmax(%t) } else { tanh(%t) }", "if (%x < #) { C(#, C(%x, N)) } else { C(#, N) }",
+             "match (%l) { N => C(#, N), C(%h, _) => C(%h, C(#, N)) }", "@double")
+    lets = "".join(f"let %v{i} = {kinds[i % len(kinds)].replace('#', str(i))};\n" for i in range(n))
+    results = ", ".join(f"%v{i}" for i in range(n))
+    return (f"{HEADER}type L {{ N, C(int32, L), }}\ndef @double(%x: int32) -> int32 {{ %x + %x }}\n"
+            "def @all(%x: int32, %t: Tensor[(3), float32], %l: L) {\nlet %r = ref(%x);\n" + lets + f"({results})\n}}\n"
+            "def @main() { @all(3, arange(0f, 3f, 1f), C(5, N)) }\n")
+
+
 class Large(unittest.TestCase):
     def run_text(self, text, *options):
         with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
@@ -142,7 +154,7 @@ class Large(unittest.TestCase):
 
     def test_values(self):
         for text in (fields(3000), tensors(100), calls(3000), nested(1200), nested(30), fields(20), calls(20), functions(80, 1100), chain(4000),
-                     fields(12000), varied(1500, 1), varied(1500, 2), wide_data(12000), deep(3000, True), deep(3000, False), step(250)):
+                     fields(12000), varied(1500, 1), varied(1500, 2), wide_data(12000), deep(3000, True), deep(3000, False), step(250), alive(900)):
             with self.subTest(text[:80]):
                 self.same_value(text)
 
@@ -170,6 +182,15 @@ class Large(unittest.TestCase):
         parts = re.findall(r"^define hidden .*part.*", code.stdout, re.M)
         self.assertTrue(parts)
         self.assertLess(max(part.count("ptr %") for part in parts), 200)
+
+    def test_ways_that_fail(self):
+        """Each lets go of what is owned there, and has no code for each of it: else this is five times as long."""
+        with tempfile.NamedTemporaryFile("w", suffix=".rly") as file:
+            file.write(alive(540))
+            file.flush()
+            code = subprocess.run([RELAY, "compile", "--emit", "llvm-ir", "--entry", "all", file.name], capture_output=True, text=True)
+        self.assertEqual(code.returncode, 0, code.stderr)
+        self.assertLess(len(code.stdout), 540 * 6000)
 
     def test_limit(self):
         """In the middle of making code the limit is heard: what is left to do then is a small part of the whole."""
