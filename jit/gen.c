@@ -84,7 +84,7 @@ void fn_cut(Fn *f)
     LLVMSetVolatile(word, true);
     gen_branch(g, LLVMBuildICmp(g->b, LLVMIntNE, word, gen_int(g->i32, 0), ""), other, go, false);
     LLVMPositionBuilderAtEnd(g->b, other);
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(g->c), NULL, 0, false);
+    LLVMTypeRef type = LLVMFunctionType(g->nothing, NULL, 0, false);
     Ssa nothing = LLVMGetInlineAsm(type, "", 0, "", 0, true, false, LLVMInlineAsmDialectATT, false);
     LLVMBuildCall2(g->b, type, nothing, NULL, 0, "");
     LLVMBuildBr(g->b, go);

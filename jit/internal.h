@@ -967,7 +967,7 @@ struct Fn {
     Vec(Rebound) rebound;
     Vec(Made) made; /* let go of where the code leaves */
     Frame *
-        frame; /* where ways that fail find what the function owns (leave.c); NULL: the entry, which owns nothing */
+        frame; /* where ways that fail find what the function owns (leave.c); NULL: each knows by itself */
     PtrMap sizes; /* body of a block -> which objects it may make (cell.c) */
     PtrMap last_sizes; /* the same in tail position, with those of the call by which it ends */
     Plan *plan;
@@ -1070,7 +1070,7 @@ void fn_leave_holding(Fn *f, const SsaList *held);
 void frame_fill(Fn *f, const SsaList *held);
 /* The same before what hardly ever fails, or fails in branches: where so much is owned that it is worth it. */
 void frame_fill_much(Fn *f);
-/* The function has a frame where it is worth it; its end, when all ways lead there that will. */
+/* The function may have a frame; its end, when all ways lead there that will. */
 void frame_begin(Fn *f);
 void frame_end(Fn *f);
 

@@ -20,7 +20,6 @@ typedef Vec(Owned) OwnedList;
 struct Frame {
     Ssa room; /* the number of places, and then these; what is an object has its lowest bit set */
     Vec(Ssa) places; /* what stands in each now; NULL: nothing */
-    uint32_t n; /* of them that are taken */
     LLVMBasicBlockRef end; /* the block that lets go of it */
 };
 
@@ -144,7 +143,6 @@ void frame_fill(Fn *f, const SsaList *held)
         }
     if (frame->places.n > places || !frame->end)
         gen_store(f->g, gen_int(f->g->i64, (int64_t)frame->places.n), frame->room, 0);
-    frame->n = (uint32_t)list.n;
     if (!frame->end)
         frame->end = gen_block(f->g, f->fn, "failed");
     ptrmap_deinit(&counts);
@@ -170,7 +168,7 @@ void frame_end(Fn *f)
 static bool frame_is_owned(Fn *f, const OwnedList *list, PtrMap *rest)
 {
     Frame *frame = f->frame;
-    if (!frame || !frame->end || f->kept.n > 0 || frame->n > list->n)
+    if (!frame || !frame->end || f->kept.n > 0)
         return false;
     *rest = counts_of(list);
     for (size_t i = 0; i < frame->places.n; i++)
