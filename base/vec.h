@@ -9,6 +9,8 @@
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
+#include <string.h>
+
 #include "base/arena.h"
 
 #define Vec(T)         \
@@ -27,5 +29,12 @@ void *vec_grow(Arena *a, void *at, size_t *cap, size_t size);
 #define vec_push(v, arena, x) (vec_room((v), (arena)), (v)->at[(v)->n++] = (x))
 #define vec_pop(v) ((v)->at[--(v)->n])
 #define vec_last(v) ((v)->at[(v)->n - 1])
+/* The elements from `i` on move up by one for `x`, or down by one. */
+#define vec_insert(v, arena, i, x)                                                \
+    (vec_room((v), (arena)),                                                      \
+     memmove(&(v)->at[(i) + 1], &(v)->at[i], ((v)->n++ - (i)) * sizeof *(v)->at), \
+     (v)->at[i] = (x))
+#define vec_remove(v, i) \
+    ((void)memmove(&(v)->at[i], &(v)->at[(i) + 1], (--(v)->n - (i)) * sizeof *(v)->at))
 
 #endif

@@ -20,17 +20,6 @@ static uint32_t uses_in(const LiveBlock *b, const Var *v)
     return (uint32_t)(uintptr_t)ptrmap_find(&b->last, v);
 }
 
-static void scope_drop(Fn *f, const Var *v)
-{
-    for (size_t i = f->scope.n; i-- > 0;) {
-        if (f->scope.at[i] != v)
-            continue;
-        memmove(&f->scope.at[i], &f->scope.at[i + 1], (f->scope.n - i - 1) * sizeof *f->scope.at);
-        f->scope.n--;
-        return;
-    }
-}
-
 void fn_moved(Fn *f, const Var *v)
 {
     vec_push(&f->moved, f->g->arena, v);
@@ -62,7 +51,7 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
     if (at && uses_in(f->block, v) == 0 && val_is_counted(val))
         fn_release_as(f, val->type, at);
     else if (val->repr.kind != REPR_SCALAR)
-        vec_push(&f->scope, f->g->arena, v);
+        scope_add(f, v);
     return val;
 }
 
@@ -198,8 +187,7 @@ void fn_unhold(Fn *f, Ssa v)
     size_t i = f->made.n;
     while (f->made.at[--i].value != v)
         ;
-    f->made.n--;
-    memmove(&f->made.at[i], &f->made.at[i + 1], (f->made.n - i) * sizeof *f->made.at);
+    made_drop(f, i);
 }
 
 Ssa fn_borrow(Fn *f, const Expr *atom)
@@ -383,7 +371,7 @@ static void release_operands(Fn *f, const Expr *value)
 
 void fn_release_dead(Fn *f)
 {
-    for (; f->made.n > 0 && vec_last(&f->made).block == f->block; f->made.n--)
+    for (; f->made.n > 0 && vec_last(&f->made).block == f->block; made_drop(f, f->made.n - 1))
         fn_release_cold(f, repr_of(vec_last(&f->made).type), vec_last(&f->made).value);
     const Let *let = expr_as_let(f->here);
     release_operands(f, let ? let->value : f->here);
@@ -681,9 +669,9 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     uint32_t at = f->at;
     Expr *here = f->here;
     bool outer_tail = f->tail;
-    VarStack scope = stack_copy(f, &f->scope), moved = stack_copy(f, &f->moved);
+    VarStack moved = stack_copy(f, &f->moved);
     KeptCells kept = cells_copy(f);
-    size_t opened = f->opened.n, rebound = f->rebound.n;
+    size_t opened = f->opened.n, rebound = f->rebound.n, changes = f->changes.n;
     f->block = block;
     f->tail = tail;
     f->at = 0;
@@ -701,7 +689,7 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
     f->tail = outer_tail;
     f->at = at;
     f->here = here;
-    f->scope = scope;
+    scope_return(f, changes);
     f->moved = moved;
     f->kept = kept;
     f->opened.n = opened;

@@ -945,6 +945,14 @@ typedef struct Rebound {
     Val *before;
 } Rebound;
 
+/* What a block does to the scope, which is then as before again. */
+typedef struct ScopeChange {
+    const Var *dropped; /* NULL: a variable was added */
+    size_t at;
+    bool stood; /* its value, in the frame */
+    uint32_t place; /* of the frame, and one */
+} ScopeChange;
+
 typedef struct Frame Frame;
 
 struct Fn {
@@ -956,6 +964,7 @@ struct Fn {
     Ssa *phis;
     PtrMap vals; /* Var -> Val */
     VarStack scope; /* bound and not ended, for letting go on failure */
+    Vec(ScopeChange) changes; /* by the blocks that the code stands in, without the first */
     LiveBlock *block;
     bool tail; /* its end is the function's */
     uint32_t at; /* position in it */
@@ -1054,6 +1063,13 @@ uint32_t fn_projections(Fn *f, const Let *let);
 Let *fn_bind_projections(Fn *f, Let *let, uint32_t n, const Type *type, Ssa fields);
 
 /* leave.c */
+/* A variable is bound; it has ended. */
+void scope_add(Fn *f, const Var *v);
+void scope_drop(Fn *f, const Var *v);
+/* A value made for an operand has an owner, or was let go of. */
+void made_drop(Fn *f, size_t i);
+/* The scope is again what it was when there were so many changes. */
+void scope_return(Fn *f, size_t changes);
 /* What the function gives when it fails. */
 Ssa fn_zero(Fn *f);
 /* Whether the variable owns a count. */

@@ -46,7 +46,7 @@ static bool is_static(const Type *t)
     return ok;
 }
 
-static bool waits(const Fn *f, const Expr *atom)
+bool plan_waits(const Fn *f, const Expr *atom)
 {
     return ptrmap_has(&f->plan->index, atom);
 }
@@ -93,7 +93,7 @@ static bool operator_fits(Fn *f, const Call *call, const Type *type)
         if (!argument_fits(f, call->args.at[i]))
             return false;
         scalars &= is_scalar(fn_type(f, call->args.at[i]));
-        any_waits |= waits(f, call->args.at[i]);
+        any_waits |= plan_waits(f, call->args.at[i]);
     }
     return !scalars || any_waits;
 }
@@ -165,7 +165,7 @@ static bool fits(Fn *f, Expr *value, const Type *type)
     if (tuple)
         return tuple_fits(f, tuple, type);
     const TupleGet *get = expr_as_tuple_get(value);
-    return get && waits(f, get->tuple);
+    return get && plan_waits(f, get->tuple);
 }
 
 /* The let's last uses are last uses of the plan. */
@@ -173,7 +173,7 @@ static void hold_slot(void *data, Expr *const *slot)
 {
     Fn *f = data;
     const Var *v = expr_as_var(*slot);
-    if (!v || waits(f, *slot))
+    if (!v || plan_waits(f, *slot))
         return;
     ptrmap_put(&f->plan->reads, v, f);
     if (!fn_dies(f, v))

@@ -13,6 +13,8 @@ void plan_begin(Fn *f);
 void plan_end(Fn *f);
 /* Takes over the let at the current position; false when it is nothing for a plan. */
 bool plan_add(Fn *f, Let *let, const Type *type);
+/* The value of this variable is still to be computed. */
+bool plan_waits(const Fn *f, const Expr *atom);
 /* Binds a group; false when the value is none. */
 bool plan_group(Fn *f, const Let *let, const Type *type);
 /* Before a value that cannot wait is computed: what waits is computed first when that value takes, or is the last to use, something
