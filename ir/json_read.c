@@ -289,12 +289,14 @@ static bool fill_device(GraphReader *r, size_t node, size_t device, const Attrs 
     *out = NULL;
     if (graph_kind(r->g, device) == GRAPH_NULL)
         return true;
-    if (graph_kind(r->g, device) != GRAPH_VIRTUAL_DEVICE)
+    GraphKind kind = graph_kind(r->g, device);
+    if (kind != GRAPH_VIRTUAL_DEVICE && kind != GRAPH_STRING)
         return graph_wrong(r->g, node, "virtual_device_", "node %zu is no device", device);
     if (!graph_read_attr(r, device, &v))
         return false;
-    if (object_says(&v, "device_type_int", "-1") && object_says(&v, "virtual_device_id", "-1") &&
-        object_says(&v, "target", "") && object_says(&v, "memory_scope", ""))
+    if (kind == GRAPH_VIRTUAL_DEVICE && object_says(&v, "device_type_int", "-1") &&
+        object_says(&v, "virtual_device_id", "-1") && object_says(&v, "target", "") &&
+        object_says(&v, "memory_scope", ""))
         return true;
     *out = attrs_with(r->arena, NULL, device_key, v);
     return true;
