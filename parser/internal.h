@@ -56,6 +56,7 @@ typedef struct Operand {
     Expr *e;
     uint32_t from, to;
     bool use;
+    bool statement; /* a match or a block without parentheses */
 } Operand;
 
 /* A meaning that the end of a scope brings back. */

@@ -138,6 +138,7 @@ static bool close_group(Parser *p, TokenKind close)
     fold_lets(p, f);
     p->value.from = f->from;
     p->value.to = to;
+    p->value.statement = close == TOKEN_RBRACE;
     parse_frame_pop(p);
     return true;
 }
@@ -305,6 +306,7 @@ static bool match_finish(Parser *p)
     parse_frame_pop(p);
     parse_advance(p);
     set_value(p, &e->base, span.from, span.to);
+    p->value.statement = true;
     return true;
 }
 
@@ -563,14 +565,28 @@ static void split_number(Parser *p)
     p->lx.at = from + 1;
 }
 
+/* A match or a block ends a statement of the original: nothing goes on with its value. */
+static void end_statement(Parser *p)
+{
+    uint32_t from = p->value.from, most = p->value.to;
+    bool block = p->lx.text[from] == '{';
+    uint32_t to = from + (block ? 1 : (uint32_t)str_of(token_spelling(TOKEN_MATCH)).len);
+    if (p->value.statement && frame_is_sequence(frame_top(p)->kind))
+        parse_wider(p, parse_span(p, from, to < most ? to : most), "a statement as an operand",
+                    "put it in parentheses");
+}
+
 static bool step_value(Parser *p)
 {
     uint8_t kind = frame_top(p)->kind;
     if (kind == FRAME_ELSE_IF)
         return close_frame(p);
-    if (parse_at(p, TOKEN_DOT))
+    if (parse_at(p, TOKEN_DOT)) {
+        end_statement(p);
         return projection(p);
+    }
     if (parse_at(p, TOKEN_LPAREN) && !begins_item(p)) {
+        end_statement(p);
         p->scrutinee_called |= kind == FRAME_SCRUTINEE;
         return call_begin(p);
     }
@@ -581,8 +597,10 @@ static bool step_value(Parser *p)
     if (parse_at(p, TOKEN_NUMBER) && kind != FRAME_SCRUTINEE && kind != FRAME_ATTR)
         split_number(p);
     int precedence = token_precedence((TokenKind)p->tok.kind);
-    if (precedence && kind != FRAME_SCRUTINEE && kind != FRAME_ATTR)
+    if (precedence && kind != FRAME_SCRUTINEE && kind != FRAME_ATTR) {
+        end_statement(p);
         return infix(p, precedence);
+    }
     if (kind != FRAME_BINARY)
         return close_frame(p);
     reduce(p);
