@@ -111,7 +111,7 @@ static void report(Limits *l, LimitKind kind)
     case LIMIT_TIME:
         d = diag_error(l->diags, E0502_TIME, nowhere, "the time limit of %g seconds was reached",
                        l->seconds_most);
-        diag_help(d, "`:limit time SECONDS` sets another");
+        diag_help(d, "`:limit time SECONDS` (or `--time-limit SECONDS`) sets another");
         return;
     case LIMIT_MEMORY: report_memory(l); return;
     case LIMIT_DEPTH:

@@ -100,6 +100,10 @@ static void undefined_local(Parser *p, Token t, Symbol *s)
     } else if (s->ended_in == p->definition) {
         diag_label(d, s->ended->base.span, "this one is known only inside its block");
         diag_help(d, "bind it before the block, or let it be the block's value");
+    } else if (module_find(p->m, s->name) ||
+               (p->env->globals && module_find(p->env->globals, s->name))) {
+        diag_help(d, "did you mean the function `@%s`?", s->name->text);
+        diag_fix(d, parse_span(p, t.from, t.from + 1), "%", "@");
     } else if (text.len > 2)
         suggest_local(p, d, parse_copy(p, text), '%');
     if (!d->helps)
@@ -431,6 +435,10 @@ static bool reference(Parser *p)
 {
     Token t = p->tok;
     parse_advance(p);
+    if (!parse_at(p, TOKEN_LPAREN)) {
+        parse_expected(p, E0104_EXPECTED_TOKEN, "`(` of the operand");
+        return false;
+    }
     if (!open_bracket(p, FRAME_REF, TOKEN_LPAREN, t.from))
         return false;
     frame_top(p)->token = t.kind;
@@ -490,6 +498,22 @@ static Symbol *binder(Parser *p, const char *wanted, Token *t)
     return s;
 }
 
+/* False where a type follows that is not written as one of a parameter: `%x int32`, `%f: int32 -> int32`. */
+static bool parameter_ends(Parser *p, const Var *var)
+{
+    Diag *d;
+    if (var->annotation && parse_at(p, TOKEN_ARROW)) {
+        d = parse_expected(p, E0104_EXPECTED_TOKEN, "`,` or `)`");
+        diag_help(d, "a type of functions is `fn (int32) -> int32`");
+        return false;
+    }
+    if (var->annotation || !parse_at(p, TOKEN_IDENT) || parse_at_attr(p))
+        return true;
+    d = parse_expected(p, E0104_EXPECTED_TOKEN, "`:` and a type, `,` or `)`");
+    diag_help(d, "a type stands behind a colon: `%%%s: int32`", var->name->text);
+    return false;
+}
+
 /* `%x` [ `{` attrs `}` ] [ `:` type ]: the attributes of a parameter name devices, which nothing here distinguishes. */
 static Var *parameter(Parser *p)
 {
@@ -533,7 +557,7 @@ static bool parameters(Parser *p, FunctionHead *head)
         scope_bind(p, s, var);
         strict_bind(p, s, var->base.span);
         vec_push(&params, &p->scratch, var);
-        if (!parse_separator(p, TOKEN_RPAREN, open, &more))
+        if (!parameter_ends(p, var) || !parse_separator(p, TOKEN_RPAREN, open, &more))
             return false;
     }
     if (more && !function_attrs(p, TOKEN_RPAREN, &head->attrs))
@@ -742,7 +766,13 @@ bool let_binding(Parser *p)
     if (!s)
         return false;
     bool ok = !parse_take(p, TOKEN_COLON) || (annotation = parse_type(p)) != NULL;
-    if (!ok || !parse_expect(p, TOKEN_ASSIGN)) {
+    if (ok && !parse_take(p, TOKEN_ASSIGN)) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, token_words(TOKEN_ASSIGN));
+        if (d && !d->helps && !annotation)
+            diag_help(d, "a binding is `let %%x = …;`, with a type `let %%x: int32 = …;`");
+        ok = false;
+    }
+    if (!ok) {
         s->reported = p->definition; /* what uses it has nothing wrong of its own */
         return false;
     }

@@ -147,6 +147,12 @@ static bool declare_constructor(Parser *p, TypeDef *def)
         }
         if (!parse_expect_close(p, TOKEN_RPAREN, open))
             return false;
+    } else if (parse_at(p, TOKEN_IDENT) && dtype_parse(token_text(p, p->tok), &(DType){0})) {
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "`(` of the fields, `,` or `}`");
+        Str name = token_text(p, t), type = token_text(p, p->tok);
+        diag_help(d, "fields stand in parentheses: `%.*s(%.*s)`", (int)name.len, name.ptr,
+                  (int)type.len, type.ptr);
+        return false;
     }
     Symbol *s = symbol_get(p, token_text(p, t));
     Meaning *meaning = symbol_meaning(p, s);

@@ -120,7 +120,7 @@ static bool element_type(Parser *p, DType *out, bool *ok)
                               "`%.*s` is no element type", (int)name.len, name.ptr);
         if (!hint_habit(p, d, name, "a type") &&
             !diag_suggest(d, parse_copy(p, name), DTYPE_IDS, names))
-            diag_help(d, "`:explain E0118` lists the element types");
+            diag_help(d, "such as `float32`, `int32` and `bool`: `:explain E0118` lists them all");
         *ok = false;
     }
     parse_advance(p);
