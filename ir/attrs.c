@@ -148,6 +148,9 @@ static bool take_value(Arena *arena, const OpAttr *schema, AttrValue *v)
     case ATTR_TYPE_FLOAT:
         if (v->kind == ATTR_INT)
             *v = (AttrValue){.kind = ATTR_FLOAT, .f = (double)v->i};
+        /* The field is a double, however it was written. */
+        if (v->kind == ATTR_FLOAT)
+            v->dtype = (DType){0};
         return v->kind == ATTR_FLOAT;
     case ATTR_TYPE_STRING:
     case ATTR_TYPE_DTYPE: return v->kind == ATTR_STRING;
