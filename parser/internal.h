@@ -414,6 +414,8 @@ bool parse_meta_ref(Parser *p, MetaRef *out);
 bool parse_at_meta_expr(const Parser *p);
 /* The expression that is referred to: one node however often. NULL after an error. */
 Expr *parse_meta(Parser *p);
+/* Whether the text has a metadata section, which is read now, or was. */
+bool parse_metadata(Parser *p);
 /* An extent, a value of an attribute; false when the text could not be followed. */
 bool parse_meta_extent(Parser *p, Dim *out);
 bool parse_meta_value(Parser *p, AttrValue *out);

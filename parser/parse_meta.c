@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* The section is looked for when it is first needed. */
-static bool find_section(Parser *p)
+/* The section is looked for when it is first needed, or where it begins. */
+bool parse_metadata(Parser *p)
 {
     if (p->meta_known)
         return p->meta_from != 0;
@@ -71,7 +71,7 @@ static Value make_up(Parser *p, const MetaRef *ref, const Type *t)
  * or nobody wants one. */
 static Expr *missing_constant(Parser *p, const MetaRef *ref)
 {
-    if (!p->env->missing || find_section(p))
+    if (!p->env->missing || parse_metadata(p))
         return NULL;
     void **known = ptrmap_slot(&p->made_up, (const void *)((uintptr_t)ref->index + 1));
     const Type *t = known && !*known ? type_in_comment(p) : NULL;
@@ -100,7 +100,7 @@ static void no_section(Parser *p, const MetaRef *ref)
 
 static bool find_node(Parser *p, const MetaRef *ref, size_t *node)
 {
-    if (!find_section(p)) {
+    if (!parse_metadata(p)) {
         no_section(p, ref);
         return false;
     }

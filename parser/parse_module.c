@@ -543,6 +543,9 @@ Module *parse_text(Ctx *cx, uint32_t source, const ParseEnv *env)
         definitions(&p);
     else
         expression(&p);
+    /* What nothing refers to is not looked at before: text behind the mark would vanish without a word. */
+    if (parse_at_mark(&p, "metadata"))
+        parse_metadata(&p);
     Module *m = p.m;
     m->broken = p.errors > 0;
     if (parse_unreadable(&p))
