@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+/* The original knows attributes by a word and `=`. */
+static void check_first_key(Parser *p)
+{
+    if (parse_at_attr(p) && p->lx.text[p->tok.to] == '.')
+        parse_wider(p, token_span(p, p->tok), "a key of several words before all others",
+                    "write another attribute first");
+}
+
 static bool call_finish(Parser *p);
 
 bool call_begin(Parser *p)
@@ -57,9 +65,7 @@ bool call_continue(Parser *p)
 {
     if (parse_at(p, TOKEN_RPAREN))
         return call_finish(p);
-    if (parse_at_attr(p) && p->lx.text[p->tok.to] == '.')
-        parse_wider(p, token_span(p, p->tok), "a key of several words before all others",
-                    "write another attribute first");
+    check_first_key(p);
     if (parse_at_attr(p) || at_record(p))
         return attrs_continue(p);
     p->state = STATE_STATEMENT;
@@ -259,6 +265,7 @@ static bool function_attr(Parser *p)
 bool function_attrs(Parser *p, TokenKind close, const Attrs **out)
 {
     uint32_t base = (uint32_t)p->attrs.n;
+    check_first_key(p);
     while (!parse_at(p, close)) {
         if (!parse_at_attr(p)) {
             parse_expected(p, E0104_EXPECTED_TOKEN,

@@ -120,6 +120,8 @@ bool parse_meta_ref(Parser *p, MetaRef *out)
     if (!parse_expect(p, TOKEN_RBRACKET))
         return false;
     out->span = parse_span(p, from, to);
+    if (memchr(p->lx.text + from, ' ', to - from) || memchr(p->lx.text + from, '\n', to - from))
+        parse_wider(p, out->span, "a blank inside of `meta[…][…]`", "leave it out");
     return true;
 }
 
