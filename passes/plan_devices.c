@@ -22,6 +22,7 @@ struct Place {
     Place *same; /* as that one; NULL: it stands for itself */
     Str device;  /* "": not known */
     uint32_t n;
+    uint32_t seen; /* by the search of that number */
     Place **params;
     Place *result; /* NULL: no function */
 };
@@ -32,6 +33,7 @@ typedef struct Plan {
     PtrMap globals; /* name -> Place of the function */
     PtrMap params;  /* Var -> NULL: parameters of functions */
     Str fallback;
+    uint32_t searches;
     bool failed;
 } Plan;
 
@@ -117,6 +119,29 @@ static void collapse(Plan *p, Place *a, Place *b, const Expr *at)
     unify(p, result, b, at);
 }
 
+static bool is_part(const Plan *p, Place *part, Place *of)
+{
+    of = standing(of);
+    if (of == part || !of->result || of->seen == p->searches)
+        return of == part;
+    of->seen = p->searches;
+    for (uint32_t i = 0; i < of->n; i++)
+        if (is_part(p, part, of->params[i]))
+            return true;
+    return is_part(p, part, of->result);
+}
+
+/* A polymorphic function that is called with functions has the places of all these calls, so one that `a` takes or gives may come to be
+ * `a` itself. */
+static bool are_parts(Plan *p, Place *a, Place *b)
+{
+    p->searches++;
+    if (is_part(p, a, b))
+        return true;
+    p->searches++;
+    return is_part(p, b, a);
+}
+
 static void unify(Plan *p, Place *a, Place *b, const Expr *at)
 {
     a = standing(a);
@@ -131,6 +156,10 @@ static void unify(Plan *p, Place *a, Place *b, const Expr *at)
         collapse(p, b, a, at);
     } else if (!b->result) {
         collapse(p, a, b, at);
+    } else if (are_parts(p, a, b)) {
+        Place *all = last_place(b);
+        collapse(p, a, all, at);
+        collapse(p, b, all, at);
     } else {
         a->same = b;
         for (uint32_t i = 0; i < a->n && i < b->n; i++)

@@ -713,7 +713,7 @@ static const OpAttr backward_attrs[] = {
     GIVEN("%laid", "%out_layout", "", "%data_layout") PLAIN("%y", "%g", "%laid", "NCHW") \
     PLAIN("%x", "%data", "%data_layout", "NCHW") PLAIN("%w", "%weight", "%kernel_layout", "IOHW") KERNEL \
     "(" LAID("nn.conv2d(%y, %w, " WINDOWS ")", "NCHW", "%data_layout") ", " \
-    LAID(WEIGHT_OF("%x", "%y"), "IOHW", "%kernel_layout") ")"
+    LAID("reshape_like(" WEIGHT_OF("%x", "%y") ", %w)", "IOHW", "%kernel_layout") ")"
 /* What the weight's gradient says of the two that it is the product of. */
 #define WEIGHED_GRAD \
     GIVEN("%laid", "%out_layout", "", "\"OIHW\"") GIVEN("%lies", "%kernel_layout", "OIHW", "\"NCHW\"") \
@@ -750,7 +750,8 @@ const Op conv_ops[] = {
          "(float32[1,2,4], float32[2,3,3], strides=[2])",
          "The gradient of `nn.conv1d` by its data: spreads each element over a kernel's places."),
     CONV("nn.conv2d_transpose", conv_transpose, conv2d_transpose,
-         "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1])",
+         "(float32[1,2,4,4], float32[3,2,3,3], strides=[2, 2], padding=[1, 1, 1, 1]) "
+         "(float32[1,4,3,3], float32[4,1,2,2], groups=2, kernel_layout=\"IOHW\")",
          "The gradient of `nn.conv2d` by its data: spreads each element over a kernel's places.",
          .grad = GATHERED_GRAD),
     CONV("nn.conv3d_transpose", conv_transpose, conv3d_transpose,
