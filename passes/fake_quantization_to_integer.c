@@ -130,26 +130,76 @@ static Expr *cast_to(Site *s, Expr *e, DType to)
 
 static const DType int32_type = {DTYPE_CODE_INT, 32, 1};
 
+static int64_t axis_of(const Affine *a, const Type *t)
+{
+    return a->axis < 0 ? a->axis + t->n : a->axis;
+}
+
+static uint32_t numbers_of(Site *s, Expr *e)
+{
+    const Type *t = type_of(s, e);
+    return !t || t->n != 1 || t->dims[0] == 1 ? 1
+           : t->dims[0] > 0                   ? (uint32_t)t->dims[0]
+                                              : UINT32_MAX;
+}
+
+/* How many scales or zero points there are. */
+static uint32_t channels_of(Site *s, const Affine *a)
+{
+    uint32_t scales = numbers_of(s, a->scale), zeros = numbers_of(s, a->zero);
+    return scales > zeros ? scales : zeros;
+}
+
+/* Whether what the call gives has the scales of its operand along the same axis: there is one, or the call leaves that axis alone. */
+static bool keeps_scales(Site *s, const Affine *a)
+{
+    const Type *t = type_of(s, s->args[0].e), *out = type_find(s->call->base.type);
+    const Attrs *attrs = s->call->attrs;
+    const AttrValue *axes = attrs_find(attrs, "axis");
+    if (!t || a->fields || channels_of(s, a) == 1)
+        return t && !a->fields;
+    if (out->kind == TYPE_TUPLE && out->n)
+        out = type_find(out->parts[0]);
+    int64_t axis = axis_of(a, t);
+    if (out->kind != TYPE_TENSOR || out->n != t->n || axis < 0 || axis >= t->n ||
+        out->dims[axis] != t->dims[axis] || attrs_bool(attrs, "exclude"))
+        return false;
+    Str layout = attrs_string(attrs, "layout");
+    if (layout.len)
+        return (size_t)axis < layout.len && (layout.ptr[axis] == 'C' || layout.ptr[axis] == 'N');
+    axes = axes ? axes : attrs_find(attrs, "axes");
+    uint32_t n = !axes                     ? 0
+                 : axes->kind == ATTR_INT  ? 1
+                 : axes->kind == ATTR_LIST ? axes->list.n
+                                           : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t at = axes->kind == ATTR_INT ? axes->i : axes->list.at[i].i;
+        if (at == axis || at + t->n == axis)
+            return false;
+    }
+    return n > 0;
+}
+
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 static bool rule_same(Site *s, Integer *out)
 {
     *out = (Integer){again(s, 1, &s->args[0].e), s->args[0].affine};
-    return out->affine && !out->affine->fields;
+    return out->affine && keeps_scales(s, out->affine);
 }
 
 static bool rule_take(Site *s, Integer *out)
 {
     Expr *args[2] = {s->args[0].e, s->args[1].e};
     *out = (Integer){again(s, 2, args), s->args[0].affine};
-    return out->affine && !s->args[1].affine;
+    return out->affine && !s->args[1].affine && keeps_scales(s, out->affine);
 }
 
 static bool rule_split(Site *s, Integer *out)
 {
     const Type *t = s->call->base.type ? type_find(s->call->base.type) : NULL;
     const Affine *a = s->args[0].affine;
-    if (!a || !t || t->kind != TYPE_TUPLE)
+    if (!a || !t || t->kind != TYPE_TUPLE || !keeps_scales(s, a))
         return false;
     const Affine **fields = arena_new_array(s->region->scratch, const Affine *, t->n);
     Affine *tuple = arena_new(s->region->scratch, Affine);
@@ -169,17 +219,40 @@ static bool rule_topk(Site *s, Integer *out)
 static bool rule_mean(Site *s, Integer *out)
 {
     const Affine *a = s->args[0].affine;
-    if (!a)
+    if (!a || !keeps_scales(s, a))
         return false;
     Expr *wide = cast_to(s, s->args[0].e, int32_type);
     *out = (Integer){cast_to(s, again(s, 1, &wide), a->dtype), a};
     return true;
 }
 
+static bool all_zero(Site *s, Expr *e)
+{
+    const Constant *c = expr_as_constant(fold(s, e));
+    TensorView v;
+    if (!c || !value_view(&c->value, &v))
+        return false;
+    for (int64_t i = 0; i < v.t.size; i++)
+        if (tensor_get_double(&v.t, i) != 0)
+            return false;
+    return true;
+}
+
+/* Integers are added as they are where 0 is 0, and where the sums have room: behind products. */
+static bool adds_bias(Site *s)
+{
+    const Affine *x = s->args[0].affine;
+    const Type *t = type_of(s, s->args[0].e);
+    int64_t axis = attrs_int(s->call->attrs, "axis", 1);
+    if (!t || !dtype_eq(x->dtype, int32_type) || !all_zero(s, x->zero))
+        return false;
+    return channels_of(s, x) == 1 || axis_of(x, t) == (axis < 0 ? axis + t->n : axis);
+}
+
 static bool rule_bias_add(Site *s, Integer *out)
 {
     const Affine *x = s->args[0].affine, *b = s->args[1].affine;
-    if (!x || !b)
+    if (!x || !b || x->fields || b->fields || !adds_bias(s))
         return false;
     Expr *args[2] = {s->args[0].e, s->args[1].e};
     const Affine folded = {fold(s, x->scale), fold(s, x->zero), x->dtype, x->axis, 0, NULL};
@@ -197,6 +270,25 @@ static const Affine *product_affine(Site *s, int64_t axis)
         fold(s, ops_call2(m, "multiply", s->args[0].affine->scale, s->args[1].affine->scale));
     Expr *zero = fold(s, ops_cast(m, ops_call1(m, "zeros_like", scale), int32_type));
     return affine_of(s, scale, zero, int32_type, axis);
+}
+
+/* A sum of products has a scale where all numbers that go into it have one: the data, and the part of the weight for that channel. */
+static bool sums_alike(Site *s, int64_t axis)
+{
+    const Type *out = expr_tensor_type(&s->call->base), *t = type_of(s, s->args[1].e);
+    const Affine *w = s->args[1].affine;
+    uint32_t n = channels_of(s, w);
+    int at[4] = {0};
+    if (!out || !t || channels_of(s, s->args[0].affine) != 1)
+        return false;
+    if (n == 1)
+        return true;
+    if (!strcmp(s->to, "qnn.batch_matmul"))
+        return false;
+    if (attrs_find(s->call->attrs, "kernel_layout") &&
+        !layout_positions(attrs_string(s->call->attrs, "kernel_layout"), "OIHW", at))
+        return false;
+    return axis_of(w, t) == at[0] && axis < out->n && out->dims[axis] == (Dim)n;
 }
 
 static bool rule_product(Site *s, Integer *out)
@@ -219,8 +311,13 @@ static bool rule_product(Site *s, Integer *out)
             return false;
         axis = at[1];
     }
+    const Type *t = expr_tensor_type(&s->call->base);
+    if (!strcmp(s->to, "qnn.dense") && t)
+        axis = (int64_t)t->n - 1;
     if (!strcmp(s->to, "qnn.batch_matmul"))
         axis = x->axis;
+    if (!sums_alike(s, axis))
+        return false;
     *out = (Integer){ops_call(&s->region->m, s->to, 6, args, n, attrs), product_affine(s, axis)};
     return out->e != NULL;
 }
@@ -233,7 +330,7 @@ static bool rule_concatenate(Site *s, Integer *out)
     Expr **scales = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
     Expr **zeros = arena_new_array(s->region->scratch, Expr *, tuple->n + 1);
     for (uint32_t i = 0; i < tuple->n; i++) {
-        if (!tuple->fields[i])
+        if (!tuple->fields[i] || channels_of(s, tuple->fields[i]) != 1)
             return false;
         scales[i] = tuple->fields[i]->scale;
         zeros[i] = tuple->fields[i]->zero;
@@ -351,7 +448,7 @@ static const Affine *binary_operands(Site *s)
         const Affine *other = s->args[1 - i].affine;
         if (s->args[i].affine)
             continue;
-        if (!other)
+        if (!other || other->fields || channels_of(s, other) != 1)
             return NULL;
         s->args[i] = (Integer){quantize(s, s->args[i].e, other, -1), other};
         to = other;
@@ -378,6 +475,8 @@ static bool rule_choice(Site *s, Integer *out)
 {
     const Affine *to = binary_operands(s);
     Expr *args[2];
+    if (to && channels_of(s, to) != 1)
+        return false;
     for (int i = 0; i < 2 && to; i++)
         args[i] = s->args[i].affine == to
                       ? s->args[i].e
@@ -580,6 +679,13 @@ static bool note_node(Region *r, const Expr *e)
                           tuple.affine->fields[get->index]});
 }
 
+static bool along_one_axis(Site *s, const Affine *a, const Affine *b, const Call *call)
+{
+    const Type *t = expr_tensor_type(&call->base);
+    return channels_of(s, a) == 1 || channels_of(s, b) == 1 ||
+           (t && axis_of(a, t) == axis_of(b, t));
+}
+
 static Expr *to_integers(Region *r, const Call *quantize_call)
 {
     Site s = {.region = r, .call = quantize_call};
@@ -590,7 +696,7 @@ static Expr *to_integers(Region *r, const Call *quantize_call)
         if (!note_node(r, r->order.at[i]))
             return NULL;
     Integer v = integer_of(r, quantize_call->args.at[0]);
-    if (!v.affine || v.affine->fields)
+    if (!v.affine || v.affine->fields || !along_one_axis(&s, v.affine, r->out, quantize_call))
         return NULL;
     return expr_type_ops(r->rw->cx, requantize(&s, v.e, v.affine, r->out));
 }

@@ -62,12 +62,27 @@ const Type *qnn_tensor_of(const Expr *e)
     return expr_tensor_type(e);
 }
 
+/* A vector of one number as that number. */
+Expr *qnn_only_number(Lower *l, Expr *e)
+{
+    const Type *t = qnn_tensor_of(e);
+    double number;
+    if (!t || t->n == 0)
+        return e;
+    if (qnn_constant_number(e, &number))
+        return ops_constant(&l->m, t->dtype, number);
+    Attr attr = ops_attr_ints(&l->m, "newshape", 0, NULL);
+    return ops_call(&l->m, "reshape", 1, &e, 1, &attr);
+}
+
 /* A vector for an axis, so that it broadcasts; a scalar as it is. */
 static Expr *expand(Lower *l, Expr *e, const Type *t, int64_t axis)
 {
     const Type *et = qnn_tensor_of(e);
     if (!et || et->n == 0)
         return e;
+    if (t->n == 0)
+        return qnn_only_number(l, e);
     return ops_expand_to_axis(&l->m, e, (int)t->n, (int)(axis < 0 ? axis + t->n : axis));
 }
 

@@ -20,6 +20,7 @@ extern const DType qnn_int32;
 Expr *qnn_call2(Lower *l, const char *op, Expr *x, Expr *y);
 Expr *qnn_cast(Lower *l, Expr *e, DType to);
 Expr *qnn_number32(Lower *l, double v);
+Expr *qnn_only_number(Lower *l, Expr *e); /* a vector of one number as that number */
 const Type *qnn_tensor_of(const Expr *e);
 /* The one number that a constant is. */
 bool qnn_constant_number(const Expr *e, double *out);

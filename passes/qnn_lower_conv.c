@@ -39,7 +39,7 @@ static bool conv_of(Lower *l, Conv *c)
     Str layout = attrs_string(a, "data_layout"), kernel = attrs_string(a, "kernel_layout");
     *c = (Conv){.x = l->args[0],
                 .w = l->args[1],
-                .zx = l->args[2],
+                .zx = qnn_only_number(l, l->args[2]),
                 .zw = l->args[3],
                 .wt = qnn_tensor_of(l->args[1]),
                 .kernel = -1,
@@ -154,7 +154,8 @@ static Expr *conv_shifted(Lower *l, const Conv *c)
     if (!qnn_is_zero(c->zx))
         x = qnn_call2(l, "subtract", x, qnn_cast(l, c->zx, qnn_int32));
     if (!qnn_is_zero(c->zw)) {
-        Expr *z = c->unknown ? qnn_expand_vector(l, c->zw, c->wt, kernels[c->kernel].o) : c->zw;
+        Expr *z =
+            c->unknown || zw->n ? qnn_expand_vector(l, c->zw, c->wt, kernels[c->kernel].o) : c->zw;
         w = qnn_call2(l, "subtract", w, qnn_cast(l, z, qnn_int32));
     }
     return qnn_product(l, x, w);

@@ -10,29 +10,28 @@ static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
 /* ---- relations ----------------------------------------------------------------------------------- */
 
-/* Scale (float32) and zero point (int32) at arguments i and i + 1: scalars, or a vector along an axis of
- * this extent. */
+/* Argument k: a scalar, or a vector along an axis of this extent. */
+static bool check_parameter(Rel *r, uint32_t k, DType want, Dim extent)
+{
+    if (type_find(r->in[k])->kind == TYPE_HOLE)
+        return rel_set_tensor(r, k, want, 0, NULL);
+    const Type *t = rel_tensor(r, k);
+    if (!t)
+        return false;
+    bool vector = t->n == 1 && (dim_agrees(t->dims[0], extent) || t->dims[0] == 1);
+    if (dtype_eq(t->dtype, want) && (t->n == 0 || vector))
+        return true;
+    rel_error(r, E0202_SHAPE, (int)k, "`%s` of `%s` must be a scalar of type %s%s",
+              r->op->args[k].name, r->op->name, dtype_eq(want, int32_dtype) ? "int32" : "float32",
+              extent == 1 ? "" : ", or one for each channel");
+    return false;
+}
+
+/* Scale (float32) and zero point (int32) at arguments i and i + 1. */
 static bool check_parameters(Rel *r, uint32_t i, Dim extent)
 {
-    for (uint32_t k = i; k < i + 2 && k < r->n; k++) {
-        DType want = k == i ? float32_dtype : int32_dtype;
-        if (type_find(r->in[k])->kind == TYPE_HOLE) {
-            if (!rel_set_tensor(r, k, want, 0, NULL))
-                return false;
-            continue;
-        }
-        const Type *t = rel_tensor(r, k);
-        if (!t)
-            return false;
-        bool vector = t->n == 1 && (dim_agrees(t->dims[0], extent) || t->dims[0] == 1);
-        if (!dtype_eq(t->dtype, want) || (t->n != 0 && !vector)) {
-            rel_error(r, E0202_SHAPE, (int)k,
-                      "`%s` of `%s` must be a scalar of type %s, or one for each channel",
-                      r->op->args[k].name, r->op->name, k == i ? "float32" : "int32");
-            return false;
-        }
-    }
-    return true;
+    return check_parameter(r, i, float32_dtype, extent) &&
+           (i + 1 >= r->n || check_parameter(r, i + 1, int32_dtype, extent));
 }
 
 Dim quant_extent(Rel *r, const Type *t, bool *good)
@@ -138,8 +137,17 @@ static bool check_sum(Rel *r, unsigned widths)
     return false;
 }
 
-/* Arguments of products: zero points come before the scales. */
-static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r), unsigned widths)
+/* The axis of the weight along which its zero points lie. */
+static int channel_axis(const Attrs *a)
+{
+    int at[4] = {0};
+    layout_positions(attrs_string(a, "kernel_layout"), "OIHW", at);
+    return at[0];
+}
+
+/* Arguments of products: zero points come before the scales. All numbers of the data have one of each, since sums go over its channels;
+ * those of the weight may have one for each of these channels of the result, unless there is only `one`. */
+static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r), unsigned widths, bool one)
 {
     static const DType wants[] = {{DTYPE_CODE_INT, 32, 1},
                                   {DTYPE_CODE_INT, 32, 1},
@@ -163,27 +171,35 @@ static RelResult rel_qnn_product(Rel *r, RelResult (*rel)(Rel *r), unsigned widt
             return REL_FAILED;
         }
     }
-    return check_sum(r, widths) ? rel(r) : REL_FAILED;
+    RelResult done = check_sum(r, widths) ? rel(r) : REL_FAILED;
+    const Type *w = done == REL_DONE ? rel_tensor(r, 1) : NULL;
+    if (!w)
+        return done;
+    int axis = attrs_find(r->attrs, "kernel_layout") ? channel_axis(r->attrs) : 0;
+    Dim rows = one || axis >= (int)w->n ? 1 : w->dims[axis];
+    bool fit = check_parameter(r, 2, int32_dtype, 1) && check_parameter(r, 3, int32_dtype, rows) &&
+               check_parameter(r, 4, float32_dtype, 1);
+    return fit ? done : REL_FAILED;
 }
 
 #define SHAPES_rel_qnn_dense "(d..., K), (N, K), 4 parameters -> (d..., N)"
 static RelResult rel_qnn_dense(Rel *r)
 {
-    return rel_qnn_product(r, rel_dense, 32 | 64);
+    return rel_qnn_product(r, rel_dense, 32 | 64, false);
 }
 
 #define SHAPES_rel_qnn_conv2d \
     "(N, C, d...), (O, C/groups, k...), 4 parameters -> (N, O, window(d, k)...)"
 static RelResult rel_qnn_conv2d(Rel *r)
 {
-    return rel_qnn_product(r, rel_conv, 16 | 32 | 64);
+    return rel_qnn_product(r, rel_conv, 16 | 32 | 64, false);
 }
 
 #define SHAPES_rel_qnn_conv2d_transpose \
     "(N, C, d...), (O/groups, C, k...), 4 parameters -> (N, O, spread(d, k)...)"
 static RelResult rel_qnn_conv2d_transpose(Rel *r)
 {
-    return rel_qnn_product(r, rel_conv_transpose, 16 | 32 | 64);
+    return rel_qnn_product(r, rel_conv_transpose, 16 | 32 | 64, false);
 }
 
 #define SHAPES_rel_qnn_batch_matmul                                                               \
@@ -191,7 +207,7 @@ static RelResult rel_qnn_conv2d_transpose(Rel *r)
     "transpose_b"
 static RelResult rel_qnn_batch_matmul(Rel *r)
 {
-    return rel_qnn_product(r, rel_batch_matmul, 32);
+    return rel_qnn_product(r, rel_batch_matmul, 32, true);
 }
 
 static const char *const operand_axes[] = {"lhs_axis", "rhs_axis"};
@@ -448,18 +464,14 @@ static void compute_qnn_dense(TeBuilder *b)
 /* Padding stands for 0, which the centred data holds as 0. */
 static void compute_qnn_conv2d(TeBuilder *b)
 {
-    int at[4] = {0};
-    layout_positions(attrs_string(b->attrs, "kernel_layout"), "OIHW", at);
     TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    ops_conv(b, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
+    ops_conv(b, x, centred(b, te_input(b, 1), te_input(b, 3), channel_axis(b->attrs)));
 }
 
 static void compute_qnn_conv2d_transpose(TeBuilder *b)
 {
-    int at[4] = {0};
-    layout_positions(attrs_string(b->attrs, "kernel_layout"), "OIHW", at);
     TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    ops_conv_transpose(b, x, centred(b, te_input(b, 1), te_input(b, 3), at[0]));
+    ops_conv_transpose(b, x, centred(b, te_input(b, 1), te_input(b, 3), channel_axis(b->attrs)));
 }
 
 static void compute_qnn_batch_matmul(TeBuilder *b)
