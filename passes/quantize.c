@@ -719,9 +719,11 @@ static Expr *realise_concatenate(Quantizer *q, const Call *call)
     if (!n)
         return NULL;
     DType in = dtype_param(q, "dtype_input"), dtype = dtype_param(q, "dtype_activation");
-    if (n == 2 && dtype_eq(k[1]->dtype, in))
-        dtype = in;
     double scale = joined_scale(q, n, k);
+    /* The finer scale of two would not fit the small type. */
+    if (n == 2 && dtype_eq(k[0]->dtype, in) && dtype_eq(k[1]->dtype, in) &&
+        (float)k[0]->scale == (float)k[1]->scale)
+        dtype = in;
     for (uint32_t i = 0; i < n; i++)
         fields[i] = finer(q, unified(q, old->fields.at[i], k[i], dtype), k[i]->scale, scale);
     Expr *all = expr_tuple(q->m.arena, q->m.span, n, fields);

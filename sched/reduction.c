@@ -124,18 +124,22 @@ static bool order_matters(const Reduction *r)
            dtype_is_float(r->fold->value->dtype);
 }
 
-static void keep_order(Sched *s, const Reduction *r)
+/* False: where the fold begins stands elsewhere, so that it cannot be done again here. */
+static bool keep_order(Sched *s, const Reduction *r)
 {
     NestNode *home = r->folds->parent, *begin = NULL;
-    NestNode *check = nest_if_nan(s->n, r->fold->buffer, r->fold->at);
     NestBlock *block = nest_block(s->n, home);
     for (size_t i = nest_index(s->n, r->folds); i-- > 0 && !begin;)
         if (block->at[i]->kind == NEST_STORE && block->at[i]->buffer == r->fold->buffer)
             begin = block->at[i];
+    if (!begin)
+        return false;
+    NestNode *check = nest_if_nan(s->n, r->fold->buffer, r->fold->at);
     nest_append(s->n, check, nest_copy(s->n, begin));
     nest_append(s->n, check, nest_copy(s->n, r->folds));
     nest_insert(s->n, home, nest_index(s->n, r->folds) + 1, check);
     r->fold->any_order = true;
+    return true;
 }
 
 /* ---- vectors along what is folded ---------------------------------------------------------------------------------------- */
@@ -486,8 +490,8 @@ void sched_reduction(Sched *s, NestNode *node)
         return;
     bool along_space = r.n && vector == r.space[r.n - 1];
     if (!along_space && order_matters(&r)) {
-        keep_order(s, &r);
-        vector_fold(s, vector, FOLDS_MOST);
+        if (keep_order(s, &r))
+            vector_fold(s, vector, FOLDS_MOST);
         return;
     }
     int tile = nest_is_position(r.fold->fold) ? -1 : tile_of(s, &r, vector);
@@ -590,8 +594,8 @@ static void schedule_row(Sched *s, NestNode *loop)
             nest_each(part, find_fold, &r);
             if (nest_is_position(r.fold->fold) || keeps_order(s, r.fold))
                 continue;
-            if (order_matters(&r))
-                keep_order(s, &r);
+            if (order_matters(&r) && !keep_order(s, &r))
+                continue;
             vector_fold(s, innermost(part), FOLDS_MOST);
         } else if (part->body.n > 1) {
             schedule_row(s, part);
