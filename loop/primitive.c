@@ -446,7 +446,9 @@ static void fuse_statement(void *data, NestNode *s)
 static bool fuse(Nest *n, NestNode *outer, bool divides)
 {
     NestNode *inner = nest_only_loop(outer);
-    if (!inner || outer->way != NEST_SERIAL || inner->way != NEST_SERIAL)
+    int64_t turns;
+    if (!inner || outer->way != NEST_SERIAL || inner->way != NEST_SERIAL ||
+        __builtin_mul_overflow(outer->extent, inner->extent, &turns))
         return false;
     Fuse f = {n, outer->var, inner->var, inner->extent, false, divides};
     NestNode *trial = nest_copy(n, inner);
@@ -456,7 +458,7 @@ static bool fuse(Nest *n, NestNode *outer, bool divides)
         return false;
     /* The outer node stays the loop that callers know. */
     outer->var = trial->var;
-    outer->extent *= inner->extent;
+    outer->extent = turns;
     outer->body = trial->body;
     for (size_t i = 0; i < outer->body.n; i++)
         outer->body.at[i]->parent = outer;
