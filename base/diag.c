@@ -332,6 +332,12 @@ void diags_are_asked(Diags *ds, Diag *after)
         d->asked = true;
 }
 
+void diags_are_written(Diags *ds, Diag *after)
+{
+    for (Diag *d = after ? after->next : ds->first; d; d = d->next)
+        d->written = true;
+}
+
 void diags_sort(Diags *ds, Diag *after)
 {
     Diag **first = after ? &after->next : &ds->first;

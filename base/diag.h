@@ -61,9 +61,10 @@ typedef struct Diag {
     DiagCode code;
     Severity severity;
     bool asked;             /* about what was asked for, not about the program */
-    Span span;              /* none for what is wrong with the world */
+    bool written; /* about what was asked for in the program, so about it all the same */
+    Span span; /* none for what is wrong with the world */
     const char *message;
-    DiagLabel *labels;      /* further places, in order of addition */
+    DiagLabel *labels; /* further places, in order of addition */
     DiagText *notes;
     DiagText *helps;
     DiagFix *fixes;
@@ -87,6 +88,8 @@ void diags_clear(Diags *ds);
 bool diags_full(const Diags *ds);
 /* Those behind `after` (NULL: all) are about what was asked for. */
 void diags_are_asked(Diags *ds, Diag *after);
+/* It was asked for in the program itself. */
+void diags_are_written(Diags *ds, Diag *after);
 /* Brings those behind `after` (NULL: all) into the order of the text; those of one place stay as they came. */
 void diags_sort(Diags *ds, Diag *after);
 

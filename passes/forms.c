@@ -432,9 +432,16 @@ static Expr *passed(Outer *o, const Call *form, const Function *fn)
     /* Some passes work on @main. */
     const Name *name = ctx_name(f->cx, reaches(f, &fn->base, names_main) ? "passed.it" : "main");
     module_define(m, name, (Function *)(uintptr_t)fn, form->base.span, f->m);
-    PassContext pc = {.cx = f->cx, .opt_level = 2, .any_level = true, .env = f->env, .meant = name};
+    PassContext pc = {.cx = f->cx,
+                      .opt_level = 2,
+                      .any_level = true,
+                      .env = f->env,
+                      .meant = name,
+                      .written = true};
     const char *text = arena_copy_text(&f->scratch, pipeline.ptr, pipeline.len);
+    Diag *before = f->cx->diags->last;
     Module *now = passes_run_text(&pc, m, text);
+    diags_are_written(f->cx->diags, before);
     if (!now && f->cx->diags->last)
         diag_label(f->cx->diags->last, form->base.span, "asked for here");
     const Def *made = now ? module_find(now, name) : NULL;

@@ -39,6 +39,7 @@ typedef struct PassContext {
     const Name *meant; /* what a pass on @main works on instead; NULL: @main */
     bool typed_prints; /* print snapshots with types */
     bool exact; /* passes after which results may round otherwise do not run */
+    bool written; /* the pipeline stands in a program, which names no file */
     bool for_card; /* a card runs it: images stay planes, and attention is one group */
     bool
         for_code; /* what comes out is compiled here: groups are made for that, beyond the rules of the original */

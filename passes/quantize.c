@@ -879,6 +879,12 @@ static bool mode_is_known(const PassRun *run)
 {
     Str mode = attrs_string(run->params, "calibrate_mode");
     bool samples = attrs_string(run->params, "samples").len > 0, known = calibrates(run);
+    if (samples && run->context->written) {
+        Diag *file = diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                                "`samples` is a file, and a program opens none");
+        diag_help(file, "write this pipeline behind `relay opt -p` or `:pass`");
+        return false;
+    }
     if (known == samples && (known || str_is(mode, "global_scale")))
         return true;
     Diag *d =

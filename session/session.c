@@ -293,9 +293,11 @@ void session_begin(RelaySession *s, RelaySink sink)
     atomic_store(&s->running, true);
 }
 
-/* Codes E04 are about the request and the world around; so is a pipeline, with its parameters. */
+/* Codes E04 are about the request and the world around; so is a pipeline, with its parameters, unless the program has it. */
 static bool is_usage(const Diag *d)
 {
+    if (d->written)
+        return false;
     return d->asked || !strncmp(diag_info(d->code)->code, "E04", 3) ||
            d->code == E0601_UNKNOWN_PASS || d->code == E0603_PIPELINE;
 }
@@ -311,7 +313,8 @@ RelayStatus session_status(RelaySession *s)
         if (d->severity == SEVERITY_BUG)
             return RELAY_BUG;
         usage |= d->severity == SEVERITY_ERROR && is_usage(d);
-        limit |= d->code == E0121_TOO_DEEP || d->code == E0409_DEVICE_MEMORY;
+        limit |=
+            d->code == E0121_TOO_DEEP || d->code == E0503_MEMORY || d->code == E0409_DEVICE_MEMORY;
     }
     if (limit)
         return RELAY_LIMIT;
