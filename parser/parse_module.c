@@ -186,7 +186,8 @@ static void declare_constructors(Parser *p, Declared *one)
     }
     bool more = !parse_at(p, TOKEN_RBRACE);
     while (more && ok)
-        ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more);
+        ok = declare_constructor(p, one->def) && parse_separator(p, TOKEN_RBRACE, open, &more) &&
+             !limit_hit(&p->cx->limits);
     scope_leave(p, undo);
     p->import_missing |= !ok;
     one->def->broken = !ok;

@@ -72,6 +72,9 @@ struct Heap {
 /* Most of it is never touched. */
 const ObjectForm *object_forms[1 << FORM_BITS];
 
+/* The last numbers are put by, as memory is (base/memory.h): who takes one of them is refused and ends in order. */
+enum { FORMS_MOST = 1 << FORM_BITS, FORMS_STOCK = 1 << 16 };
+
 /* Numbers that were given back come first. */
 static struct {
     pthread_mutex_t lock;
@@ -83,9 +86,11 @@ static struct {
 static void number_take(ObjectForm *form, uint32_t tag)
 {
     pthread_mutex_lock(&numbers.lock);
-    uint32_t number = numbers.n_free > 0               ? numbers.free[--numbers.n_free]
-                      : numbers.next < 1u << FORM_BITS ? numbers.next++
-                                                       : 0;
+    uint32_t number = numbers.n_free > 0          ? numbers.free[--numbers.n_free]
+                      : numbers.next < FORMS_MOST ? numbers.next++
+                                                  : 0;
+    if (numbers.n_free + FORMS_MOST - numbers.next < FORMS_STOCK)
+        memory_refused();
     if (number)
         object_forms[number] = form;
     pthread_mutex_unlock(&numbers.lock);
