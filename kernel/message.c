@@ -98,6 +98,9 @@ static json_t *read_object(Str frame)
 {
     json_error_t error;
     json_t *value = json_loadb(frame.ptr, frame.len, JSON_ALLOW_NUL, &error);
+    /* JSON bounds no number: what is beyond an int64 makes all of this part real. */
+    if (!value && json_error_code(&error) == json_error_numeric_overflow)
+        value = json_loadb(frame.ptr, frame.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
     if (json_is_object(value))
         return value;
     json_decref(value);

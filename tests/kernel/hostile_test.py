@@ -80,6 +80,33 @@ class Hostile(unittest.TestCase):
                         client.sockets[channel].send_multipart([DELIMITER, kernel.sign(parts), *parts])
             self.alive(client)
 
+    def test_wide_numbers(self):
+        """JSON bounds no number, and what nobody reads may be any."""
+        with Kernel() as kernel:
+            client = kernel.client()
+            for wide in (1 << 63, 1 << 64, -(1 << 63) - 1, 10 ** 30):
+                self.answered(client, "execute_request", {"code": "1 + 2", "more": [wide]}, "shell")
+                request = client.send("complete_request", {"code": "nn", "cursor_pos": wide})
+                self.assertEqual(client.reply_to(request)["content"]["status"], "error")
+                client.published(request)
+
+    def test_more_constructors_than_forms(self):
+        """Objects have a million forms. Who wants more is refused, and the session goes on."""
+        with Kernel() as kernel:
+            client = kernel.client()
+            many = ", ".join(f"C{i}" for i in range(1100000))
+            self.assertEqual(client.execute("let %kept = 1;")[0]["status"], "ok")
+            reply = client.execute(f"type T {{ {many} }}")[0]
+            self.assertEqual((reply["status"], reply.get("ename")), ("error", "E0503"))
+            self.assertEqual(client.execute("1 + 2")[0]["status"], "ok")
+            for cell in (":defs mine", ":reset", "(1, 2f)"):
+                reply, published = client.execute(cell)
+                self.assertEqual(reply["status"], "ok", cell)
+                if cell == ":defs mine":
+                    self.assertIn("%kept", str(published))
+            client.ask("shutdown_request", {"restart": False}, "control")
+            self.assertEqual(kernel.wait(), 3, "something was refused")
+
     def test_contents(self):
         types = ["execute_request", "complete_request", "inspect_request", "is_complete_request", "history_request",
                  "comm_info_request", "comm_open", "comm_msg", "comm_close", "connect_request", "kernel_info_request",
