@@ -63,12 +63,14 @@ static bool is_set(const Function *f, const char *attr)
 /* Nodes of a function that is small; those that such functions add to a program, beside as many as it has. */
 #define SMALL_MOST 150
 #define SMALL_GROWTH 2048
+#define PARTS_MOST 1024 /* of a type */
 
-static bool has_elements(const Type *t)
+/* A type whose parts are the same twice at each level has very many: those beyond `most` are taken for elements. */
+static bool has_elements(const Type *t, int *most)
 {
-    bool has = t->kind == TYPE_TENSOR && t->n > 0;
+    bool has = (t->kind == TYPE_TENSOR && t->n > 0) || --*most < 0;
     for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !has; i++)
-        has = has_elements(t->parts[i]);
+        has = has_elements(t->parts[i], most);
     return has;
 }
 
@@ -79,7 +81,8 @@ static WalkNext note_elements(void *data, const Expr *e)
     if (e->kind == EXPR_OP || e->kind == EXPR_CON)
         return WALK_ON;
     bool other = e->kind == EXPR_FUNCTION || e->kind == EXPR_REF_NEW || !e->type;
-    return other || has_elements(type_find(e->type)) ? WALK_STOP : WALK_ON;
+    int most = PARTS_MOST;
+    return other || has_elements(type_find(e->type), &most) ? WALK_STOP : WALK_ON;
 }
 
 static bool is_small(const Inliner *in, const Function *f)
