@@ -7,7 +7,7 @@ from table_reduce import ULP_SUM, product_case
 
 @entry("dft", ["float32", "float64"], ulp=(64, 200, 2000))
 def dft(g, name):
-    for i, shape in enumerate([(1,), (2,), (5,), (8,), (3, 4), (2, 7), (2, 3, 6), (16,), (1, 33), (4, 1), (64,), (2, 2, 2, 5)]):
+    for i, shape in enumerate([(1,), (2,), (5,), (8,), (3, 4), (2, 7), (2, 3, 6), (16,), (1, 33), (4, 1), (64,), (2, 2, 2, 5), (2, 60), (121,)]):
         re, im, inverse = g.array(shape), g.array(shape), i % 2 == 1
 
         def want():
@@ -18,19 +18,23 @@ def dft(g, name):
 
 @entry("stft", FLOATS, ulp=(64, 200, 2000))
 def stft(g, name):
-    for i, (shape, n, hop) in enumerate([((8,), 4, 2), ((8,), 8, 4), ((2, 16), 4, 4), ((2, 16), 8, 3), ((1, 10), 5, 5), ((3, 9), 3, 1), ((20,), 16, 2), ((4, 12), 6, 3), ((7,), 7, 1),
-                                         ((2, 32), 16, 8), ((1, 64), 32, 16), ((2, 11), 4, 3)]):
+    for i, (shape, n, hop, *part) in enumerate([((8,), 4, 2), ((8,), 8, 4), ((2, 16), 4, 4), ((2, 16), 8, 3), ((1, 10), 5, 5), ((3, 9), 3, 1), ((20,), 16, 2), ((4, 12), 6, 3), ((7,), 7, 1),
+                                         ((2, 32), 16, 8), ((1, 64), 32, 16), ((2, 11), 4, 3),
+                                               ((2, 100), 40, 15, 25), ((50,), 31, 9, 10)]):
         onesided, normalized = i % 2 == 0, i % 3 == 1
-        x, window = g.array(shape), g.array((n,), 0, 1)
+        m = part[0] if part else n
+        x, window = g.array(shape), g.array((m,), 0, 1)
+        before = (n - m) // 2
 
         def want():
             rows = wide(x).reshape(-1, shape[-1])
-            frames = np.stack([rows[:, k * hop:k * hop + n] * wide(window) for k in range((shape[-1] - n) // hop + 1)], 1)
+            whole = np.pad(wide(window), (before, n - m - before))
+            frames = np.stack([rows[:, k * hop:k * hop + n] * whole for k in range((shape[-1] - n) // hop + 1)], 1)
             y = np.fft.rfft(frames) if onesided else np.fft.fft(frames)
             y = (y / np.sqrt(n) if normalized else y).transpose(0, 2, 1)
             y = np.stack([y.real, y.imag], -1)
             return to(g.dtype, y if len(shape) > 1 else y[0])
-        yield Case(f"stft({{}}, {{}}, n_fft={n}, hop_length={hop}, win_length={n}, normalized={normalized}, onesided={onesided})", [x, window], want, scale=8)
+        yield Case(f"stft({{}}, {{}}, n_fft={n}, hop_length={hop}, win_length={m}, normalized={normalized}, onesided={onesided})", [x, window], want, scale=8)
 
 
 SPARSE = [(1, 1, 1), (2, 4, 3), (3, 5, 8), (4, 4, 4), (1, 20, 6), (8, 3, 9), (5, 6, 7), (2, 2, 16), (6, 10, 5), (3, 1, 4), (1, 7, 7), (9, 9, 9)]
