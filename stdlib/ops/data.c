@@ -12,6 +12,9 @@ static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 typedef struct Scatter {
     Tensor *data, *indices, *updates, *out;
     TeOp op;
+    DTypeId id;
+    size_t size; /* of an element */
+    int64_t inner; /* elements that a point names */
     bool replaces, halves;
     uint64_t two; /* in the element type: what sums are divided by where it halves */
 } Scatter;
@@ -23,6 +26,8 @@ static bool scatter_begin(OpCall *c, Scatter *s)
     if (!s->data || !s->indices || !s->updates)
         return false;
     s->out = kernel_changed(c, s->data);
+    s->id = dtype_id(s->data->dtype);
+    s->size = dtype_size(s->data->dtype);
     return s->out != NULL;
 }
 
@@ -41,16 +46,15 @@ static bool scatter_end(OpCall *c, Scatter *s, bool good)
 /* Folds n updates from place `from` into the result at place `at`. */
 static void scatter_put(const Scatter *s, int64_t at, int64_t from, int64_t n)
 {
-    size_t size = dtype_size(s->out->dtype);
+    size_t size = s->size;
     char *to = s->out->data + (size_t)at * size;
     const char *with = s->updates->data + (size_t)from * size;
-    DTypeId id = dtype_id(s->out->dtype);
     if (s->replaces)
         memcpy(to, with, (size_t)n * size);
     else
-        te_loop_binary(s->op, id, to, to, with, n);
+        te_loop_binary(s->op, s->id, to, to, with, n);
     for (int64_t i = 0; i < n && s->halves; i++)
-        te_loop_binary(TE_DIV, id, to + (size_t)i * size, to + (size_t)i * size, &s->two, 1);
+        te_loop_binary(TE_DIV, s->id, to + (size_t)i * size, to + (size_t)i * size, &s->two, 1);
 }
 
 #define MEAN "mean"
@@ -67,7 +71,7 @@ static void scatter_mode(Str mode, Scatter *s)
     s->replaces = str_is(mode, modes[0].name);
     s->halves = str_is(mode, MEAN);
     if (s->halves && s->out)
-        te_loop_cast(dtype_id(s->out->dtype), DT_INT32, &s->two, &(int32_t){2}, 1);
+        te_loop_cast(s->id, DT_INT32, &s->two, &(int32_t){2}, 1);
 }
 
 /* ---- scatter_elements, scatter, scatter_add ------------------------------------------------------- */
@@ -106,14 +110,13 @@ static void scatter_words(const Scatter *s, size_t size, int64_t from, int64_t n
 static bool scatter_some(void *data, int64_t from, int64_t n, const int64_t *places)
 {
     const Scatter *s = data;
-    size_t size = dtype_size(s->out->dtype);
+    size_t size = s->size;
     if (s->replaces && (size == 4 || size == 8)) {
         scatter_words(s, size, from, n, places);
         return true;
     }
     const char *with = s->updates->data + (size_t)from * size;
-    if (!s->replaces && !s->halves &&
-        te_loop_scatter(s->op, dtype_id(s->out->dtype), s->out->data, places, with, n))
+    if (!s->replaces && !s->halves && te_loop_scatter(s->op, s->id, s->out->data, places, with, n))
         return true;
     for (int64_t i = 0; i < n; i++)
         scatter_put(s, places[i], from + i, 1);
@@ -224,24 +227,20 @@ static RelResult rel_scatter_nd(Rel *r)
     return REL_FAILED;
 }
 
+static bool scatter_points(void *data, int64_t from, int64_t n, const int64_t *places)
+{
+    const Scatter *s = data;
+    if (s->inner == 1)
+        return scatter_some(data, from, n, places);
+    for (int64_t i = 0; i < n; i++)
+        scatter_put(s, places[i], (from + i) * s->inner, s->inner);
+    return true;
+}
+
 static bool scatter_nd_run(OpCall *c, Scatter *s)
 {
-    int m = (int)s->indices->shape[0];
-    int64_t points = kernel_span(s->indices, 1, s->indices->rank);
-    int64_t inner = kernel_span(s->out, m, s->out->rank);
-    for (int64_t p = 0; p < points; p++) {
-        int64_t at = 0;
-        for (int k = 0; k < m; k++) {
-            int64_t v = kernel_index(c, kernel_int(s->indices, k * points + p), s->out->shape[k]);
-            if (v < 0)
-                return false;
-            at = at * s->out->shape[k] + v;
-        }
-        scatter_put(s, at * inner, p * inner, inner);
-        if (limit_hit_at(&c->cx->limits, p))
-            return false;
-    }
-    return true;
+    s->inner = kernel_span(s->out, (int)s->indices->shape[0], s->out->rank);
+    return kernel_points(c, s->indices, s->out, 0, scatter_points, s);
 }
 
 static bool kernel_scatter_nd(OpCall *c)

@@ -338,6 +338,7 @@ typedef struct Gather {
     const char *from;
     char *to;
     size_t size;
+    int64_t inner; /* elements that an index names */
 } Gather;
 
 static bool gather_some(void *data, int64_t from, int64_t n, const int64_t *places)
@@ -349,7 +350,7 @@ static bool gather_some(void *data, int64_t from, int64_t n, const int64_t *plac
 
 static bool gather_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *out)
 {
-    Gather g = {x->data, out->data, dtype_size(x->dtype)};
+    Gather g = {x->data, out->data, dtype_size(x->dtype), 1};
     return kernel_places(c, index, x, ops_axis(c->attrs, "axis", x->rank), gather_some, &g);
 }
 
@@ -415,27 +416,23 @@ static RelResult rel_gather_nd(Rel *r)
     return rel_out_tensor(r, t->dtype, n, dims);
 }
 
+static bool gather_points(void *data, int64_t from, int64_t n, const int64_t *places)
+{
+    const Gather *g = data;
+    if (g->inner == 1)
+        return gather_some(data, from, n, places);
+    size_t row = (size_t)g->inner * g->size;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(g->to + (size_t)(from + i) * row, g->from + (size_t)places[i] * g->size, row);
+    return true;
+}
+
 static bool gather_nd_run(OpCall *c, const Tensor *x, const Tensor *index, Tensor *out)
 {
-    int batch = (int)attrs_int(c->attrs, "batch_dims", 0), m = (int)index->shape[0];
-    int64_t points = kernel_span(index, 1, index->rank);
-    int64_t batches = kernel_span(x, 0, batch), inner = kernel_span(x, m + batch, x->rank);
-    int64_t per_batch = batches ? points / batches : 0, whole = kernel_span(x, batch, x->rank);
-    size_t row = (size_t)inner * dtype_size(x->dtype);
-    for (int64_t p = 0; p < points; p++) {
-        int64_t at = 0;
-        for (int k = 0; k < m; k++) {
-            int64_t i = kernel_index(c, kernel_int(index, k * points + p), x->shape[batch + k]);
-            if (i < 0)
-                return false;
-            at = at * x->shape[batch + k] + i;
-        }
-        at = at * inner + p / per_batch * whole;
-        memcpy(out->data + (size_t)p * row, x->data + (size_t)at * dtype_size(x->dtype), row);
-        if (limit_hit_at(&c->cx->limits, p))
-            return false;
-    }
-    return true;
+    int batch = (int)attrs_int(c->attrs, "batch_dims", 0);
+    int64_t inner = kernel_span(x, (int)index->shape[0] + batch, x->rank);
+    Gather g = {x->data, out->data, dtype_size(x->dtype), inner};
+    return kernel_points(c, index, x, batch, gather_points, &g);
 }
 
 static bool kernel_gather_nd(OpCall *c)

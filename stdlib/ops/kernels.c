@@ -204,6 +204,33 @@ bool kernel_places(OpCall *c, const Tensor *index, const Tensor *in, int axis,
     return true;
 }
 
+bool kernel_points(OpCall *c, const Tensor *index, const Tensor *in, int batch,
+                   bool (*use)(void *data, int64_t from, int64_t n, const int64_t *places),
+                   void *data)
+{
+    int64_t places[KERNEL_PLACES], along[KERNEL_PLACES];
+    int m = (int)index->shape[0];
+    int64_t points = kernel_span(index, 1, index->rank);
+    int64_t batches = kernel_span(in, 0, batch), whole = kernel_span(in, batch, in->rank);
+    int64_t per_batch = batches ? points / batches : 0, n;
+    int64_t most = kernel_span(in, batch + m, in->rank) > 4096 ? 1 : KERNEL_PLACES;
+    for (int64_t p = 0; p < points; p += n) {
+        n = points - p < most ? points - p : most;
+        for (int64_t j = 0; j < n; j++)
+            places[j] = batch ? (p + j) / per_batch * whole : 0;
+        for (int k = 0; k < m; k++) {
+            if (!row_places(c, index, k * points + p, n, in->shape[batch + k], 0,
+                            kernel_span(in, batch + k + 1, in->rank), 0, along))
+                return false;
+            for (int64_t j = 0; j < n; j++)
+                places[j] += along[j];
+        }
+        if (limit_hit(&c->cx->limits) || !use(data, p, n, places))
+            return false;
+    }
+    return true;
+}
+
 /* ---- building expressions ---------------------------------------------------------------------- */
 
 Expr *ops_call(const OpsMake *m, const char *op, uint32_t n, Expr *const *args, uint32_t n_attrs,

@@ -259,6 +259,11 @@ bool ops_indices_fit(Rel *r, int axis, const Type *data, const Type *index);
 bool kernel_places(OpCall *c, const Tensor *index, const Tensor *in, int axis,
                    bool (*use)(void *data, int64_t from, int64_t n, const int64_t *places),
                    void *data);
+/* The same for points: along the first axis of `index` stand the places along the axes of the data from `batch` on, and the axes of `index`
+ * behind that begin with the data's first `batch`. A position is where what the point names begins; long rows come one at a time. */
+bool kernel_points(OpCall *c, const Tensor *index, const Tensor *in, int batch,
+                   bool (*use)(void *data, int64_t from, int64_t n, const int64_t *places),
+                   void *data);
 
 /* ---- building expressions ---------------------------------------------------------------------------- */
 
