@@ -547,6 +547,7 @@ static Let *compute_let(Fn *f, Let *let, const Type *type, bool tail)
     f->wants_fields = wants;
     if (f->g->failed || f->ended)
         return NULL;
+    scope_end(f);
     fn_release_dead(f);
     bool fields = v && fn_is_fields(v);
     if (fields && last && wants)
@@ -685,11 +686,11 @@ Ssa fn_block(Fn *f, LiveBlock *block, const Type *type, bool tail, BlockStart *s
         fn_guard(f);
     f->ended = false;
     Ssa v = make_block(f, type, tail);
+    scope_return(f, changes);
     f->block = outer;
     f->tail = outer_tail;
     f->at = at;
     f->here = here;
-    scope_return(f, changes);
     f->moved = moved;
     f->kept = kept;
     f->opened.n = opened;

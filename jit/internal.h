@@ -969,6 +969,8 @@ struct Fn {
     bool tail; /* its end is the function's */
     uint32_t at; /* position in it */
     Expr *here; /* the let at that position, or what the block ends with */
+    VarStack
+        ended_inside; /* branches of the position at hand, of which another may be still to come */
     VarStack moved; /* handed on by the position being made */
     VarStack waiting; /* ended, but the plan still reads them */
     KeptCells kept;
@@ -1068,8 +1070,10 @@ void scope_add(Fn *f, const Var *v);
 void scope_drop(Fn *f, const Var *v);
 /* A value made for an operand has an owner, or was let go of. */
 void made_drop(Fn *f, size_t i);
-/* The scope is again what it was when there were so many changes. */
+/* Behind the block at hand: the scope is again what it was when there were so many changes. */
 void scope_return(Fn *f, size_t changes);
+/* Behind all branches of the let at hand: what ended in them is not in scope any more. */
+void scope_end(Fn *f);
 /* What the function gives when it fails. */
 Ssa fn_zero(Fn *f);
 /* Whether the variable owns a count. */

@@ -122,10 +122,21 @@ void scope_return(Fn *f, size_t changes)
             continue;
         }
         vec_insert(&f->scope, f->g->arena, c.at, c.dropped);
+        if (ptrmap_find(&f->live->binder, c.dropped) != f->block)
+            vec_push(&f->ended_inside, f->g->arena, c.dropped);
         if (!c.stood)
             continue;
         vec_insert(&f->frame->vars, f->g->arena, c.at, c.place);
         f->frame->others.n -= c.place > 0;
+    }
+}
+
+void scope_end(Fn *f)
+{
+    while (f->ended_inside.n > 0) {
+        const Var *v = vec_pop(&f->ended_inside);
+        if (!live_after(f->live, f->block, f->at, v))
+            scope_drop(f, v);
     }
 }
 

@@ -28,13 +28,21 @@ void plan_end(Fn *f)
 
 /* ---- what may wait --------------------------------------------------------------------------------------------------- */
 
+/* Elements of the largest tensor that loops are made for: more bytes than a machine addresses. What has more is for the operators, which
+ * check their sizes; places and turns of loops are numbers that hold all that is made. */
+#define ELEMENTS_MOST ((int64_t)1 << 48)
+
 static bool is_static_tensor(const Type *t)
 {
     if (t->kind != TYPE_TENSOR || dtype_id(t->dtype) == DTYPE_IDS)
         return false;
-    for (uint32_t i = 0; i < t->n; i++)
-        if (t->dims[i] < 0)
+    int64_t elements = 1; /* beside axes without extent, which have strides all the same */
+    for (uint32_t i = 0; i < t->n; i++) {
+        int64_t extent = t->dims[i] == 0 ? 1 : t->dims[i];
+        if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements) ||
+            elements > ELEMENTS_MOST)
             return false;
+    }
     return true;
 }
 

@@ -31,10 +31,13 @@ typedef struct Steps {
     bool back; /* the inverse, not yet divided */
 } Steps;
 
+/* Larger transforms than its square do not fit memory, and are not searched for a better one. */
+#define DIVISOR_MOST 65536
+
 static void steps_of(Steps *s)
 {
     s->by = 1;
-    for (int64_t n = 2; n * n <= s->size; n++)
+    for (int64_t n = 2; n <= DIVISOR_MOST && n * n <= s->size; n++)
         s->by = s->size % n == 0 ? n : s->by;
     s->ones = s->by > 1 ? s->by : s->size;
     s->twos = s->by > 1 ? s->size / s->by : 1;
@@ -216,7 +219,7 @@ static void compute_dft(TeBuilder *b)
     int last = re.rank - 1;
     int64_t n = re.shape[last], rows = 1;
     for (int i = 0; i < last; i++)
-        rows *= re.shape[i];
+        rows = (int64_t)((uint64_t)rows * (uint64_t)re.shape[i]); /* more are not computed */
     Steps s = {re.dtype, 1, &rows, n, 0, 0, 0, attrs_bool(b->attrs, "inverse")};
     steps_of(&s);
     int64_t apart[3] = {rows, s.ones, s.twos};
