@@ -315,14 +315,18 @@ static bool attrs_of(Maker *k, const Call *call, const Attrs **out)
     uint32_t n = call->attrs ? call->attrs->n : 0;
     size_t size = sizeof(Attrs) + n * sizeof(Attr);
     Attrs *written = arena_alloc_must(&k->rule->arena, 1, size);
+    /* Like all that is made they stand where the call does, whose text is the program's. */
+    Span span = k->asks ? call->base.span : k->m.span;
     if (n)
         memcpy(written, call->attrs, size);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         if (!value_known(k, &written->at[i].value))
             return false;
-    *out = op->attrs || n
-               ? attrs_check(k->m.cx, k->m.arena, op->name, op->attrs, written, call->base.span)
-               : NULL;
+        if (!k->asks)
+            written->at[i].span = written->at[i].key_span = span;
+    }
+    *out = op->attrs || n ? attrs_check(k->m.cx, k->m.arena, op->name, op->attrs, written, span)
+                          : NULL;
     k->failed |= !*out && (op->attrs || n);
     return !k->failed;
 }

@@ -157,6 +157,15 @@ class Cache(unittest.TestCase):
             self.assertTrue(self.bench(path, *args)[0], args)
         self.assertFalse(self.bench(self.write("network.rly", NETWORK.replace("nn.relu", "tanh")))[0])
 
+    def test_gradients_of_places(self):
+        """What a gradient's rule calls stands where the program's own call does, as do its attributes: a text that the file knows."""
+        for body in ("take(%w, %i, axis=0)", "gather(%w, expand_dims(%i, axis=0), axis=0)", "topk(%w, k=2).0", "cumsum(%w, axis=1)"):
+            params = "%w: Tensor[(5, 6), float32], %i: Tensor[(6), int32]"
+            path = self.write("gradient.rly", '#[version = "0.0.5"]\n'
+                              f"def @main({params}) {{ grad(fn ({params}) {{ sum(exp({body})) }})(%w, %i).0 }}\n")
+            self.assertFalse(self.bench(path)[0], body)
+            self.assertTrue(self.bench(path)[0], body)
+
     def test_weights_decide_it_too(self):
         path = self.write("network.rly", NETWORK)
         outs = []
