@@ -272,8 +272,12 @@ Module *with_main(RelaySession *s, Module *m)
     Module *out = module_derive(m);
     if (!out)
         return NULL;
-    Function *fn = expr_function(&out->arena, m->expr->span, (TypeVarList){0},
-                                 (uint32_t)m->free_vars.n, m->free_vars.at, NULL, NULL, m->expr);
+    /* A polymorphic function is the result as it is only where that is declared. */
+    const Type *t = m->expr->type ? type_find(m->expr->type) : NULL;
+    const Type *declared = t && t->kind == TYPE_FUNC && t->n_params ? t : NULL;
+    Function *fn =
+        expr_function(&out->arena, m->expr->span, (TypeVarList){0}, (uint32_t)m->free_vars.n,
+                      m->free_vars.at, NULL, declared, m->expr);
     module_define(out, ctx_name(&s->cx, "main"), fn, m->expr->span, out);
     if (typecheck_module(&s->cx, out, NULL))
         return out;
