@@ -169,9 +169,7 @@ static int slicing_entry(const Slicing *s, int rank, int axis)
 /* The stride of entry k. */
 static int64_t slicing_step(const Slicing *s, int k)
 {
-    if (k >= 0 && k < s->n_strides && !s->sizes)
-        return s->strides[k];
-    return k == 0 && s->n_strides == 1 && !s->sizes && s->n_axes < 0 ? s->strides[0] : 1;
+    return k >= 0 && k < s->n_strides && !s->sizes ? s->strides[k] : 1;
 }
 
 static bool slicing_axis(const Slicing *s, int rank, int axis, int64_t d, Slice *out)
@@ -198,10 +196,9 @@ static Dim slicing_unknown(Ctx *cx, const Slicing *s, int rank, int axis, Dim d)
 static bool check_slicing(Rel *r, const Type *t, const Slicing *s)
 {
     int n = s->n_begin > s->n_end ? s->n_begin : s->n_end;
-    bool lengths =
-        s->n_axes < 0 ||
-        ((s->n_begin < 0 || s->n_begin == s->n_axes) && (s->n_end < 0 || s->n_end == s->n_axes) &&
-         (s->n_strides < 0 || s->sizes || s->n_strides == s->n_axes || s->n_strides == 1));
+    bool lengths = s->n_axes < 0 || ((s->n_begin < 0 || s->n_begin == s->n_axes) &&
+                                     (s->n_end < 0 || s->n_end == s->n_axes) &&
+                                     (s->n_strides < 0 || s->sizes || s->n_strides == s->n_axes));
     if (!lengths || n > (int)t->n) {
         Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 0,
                             "`begin`, `end`, `strides` and `axes` of `strided_slice` do not fit");
