@@ -176,14 +176,17 @@ static Expr *cps_function(Cps *c, const Function *f, const TypeVarList *type_par
     Var **params = arena_alloc_must(c->make.scratch, n + 1, sizeof *params);
     for (uint32_t i = 0; i < n; i++)
         params[i] = new_var(c, f->params.at[i]);
+    /* A body without a clause has no type of its own, and one of a wider function a narrower one. */
+    const Type *t = f->base.type ? type_find(f->base.type) : NULL;
+    const Type *result = t && t->kind == TYPE_FUNC ? t->result : f->body->type;
     params[n] = expr_var(c->make.arena, f->base.span, ctx_name(c->make.cx, "k"),
-                         arrow(c, cps_type(c, f->body->type)));
+                         arrow(c, cps_type(c, result)));
     Function *now = expr_function(c->make.arena, f->base.span, *type_params, n + 1, params,
                                   f->attrs, c->answer, f->body);
     Expr **outer = c->hole;
     c->hole = &now->body;
-    Expr *result = convert(c, f->body);
-    apply(c, &params[n]->base, result);
+    Expr *value = convert(c, f->body);
+    apply(c, &params[n]->base, value);
     c->hole = outer;
     return &now->base;
 }
@@ -433,13 +436,46 @@ static bool shares(const Function *f)
     return s.found;
 }
 
+/* ---- the name of the answer: one that no function of the program binds inside, nor one that is made of a constructor ---- */
+
+typedef struct AnswerName {
+    const Name *name;
+    bool bound;
+} AnswerName;
+
+static WalkNext note_bound(void *data, const Expr *e)
+{
+    AnswerName *a = data;
+    const Function *f = expr_as_function(e);
+    const ConRef *con = expr_as_con(e);
+    uint32_t n = f ? f->type_params.n : con ? con->con->type->n_params : 0;
+    const TypeVar *const *at = f ? f->type_params.at : con ? con->con->type->params : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        a->bound |= at[i]->name == a->name;
+    return a->bound ? WALK_STOP : WALK_ON;
+}
+
+static const Name *answer_name(Ctx *cx, const Function *f)
+{
+    AnswerName a = {ctx_name(cx, "answer"), false};
+    Buf text = {0};
+    for (uint32_t i = 1;
+         ir_walk(&f->base, note_bound, NULL, &a), a.bound && !limit_hit(&cx->limits); i++) {
+        buf_clear(&text);
+        buf_printf(&text, "answer%u", i);
+        a = (AnswerName){ctx_name(cx, buf_text(&text)), false};
+    }
+    buf_deinit(&text);
+    return a.name;
+}
+
 static Function *whole_function(Cps *c, const Function *f)
 {
     uint32_t n = f->type_params.n;
     const TypeVar **params = arena_alloc_must(c->make.arena, n + 1, sizeof *params);
     if (n)
         memcpy(params, f->type_params.at, n * sizeof *params);
-    params[n] = typevar_new(c->make.cx, ctx_name(c->make.cx, "answer"), f->base.span);
+    params[n] = typevar_new(c->make.cx, answer_name(c->make.cx, f), f->base.span);
     c->answer = type_var(c->make.cx, params[n]);
     ptrmap_clear(&c->vars);
     ptrmap_clear(&c->types);
@@ -487,6 +523,23 @@ static const Type *result_of(const Function *f)
     return k && k->kind == TYPE_FUNC && k->n == 1 ? k->parts[0] : NULL;
 }
 
+/* Whether nothing that goes in or comes out has the type of the answer; an error if it does. */
+static bool answers_alone(Ctx *cx, const Function *f, const Type *result)
+{
+    const TypeVar *const *answer = &f->type_params.at[f->type_params.n - 1];
+    const Type *unit = type_tuple(cx, 0, NULL);
+    bool alone = type_subst(cx, result, 1, answer, &unit) == type_find(result);
+    for (uint32_t i = 0; i + 1 < f->params.n; i++) {
+        const Type *t = f->params.at[i]->base.type;
+        alone &= type_subst(cx, t, 1, answer, &unit) == type_find(t);
+    }
+    if (!alone)
+        diag_error(cx->diags, E0607_NOT_CPS, f->base.span,
+                   "@main takes or returns functions that take a continuation, and these have no "
+                   "direct form");
+    return alone;
+}
+
 static bool un_cps(PassRun *run, Module *old)
 {
     const Def *def = find_main(run, old);
@@ -499,6 +552,8 @@ static bool un_cps(PassRun *run, Module *old)
         return false;
     const Function *f = def->fn;
     uint32_t n = f->params.n - 1;
+    if (!answers_alone(run->cx, f, result))
+        return false;
     Span span = f->base.span;
     Var **params = arena_alloc_must(&run->scratch, n + 1, sizeof *params);
     Expr **args = arena_alloc_must(&run->scratch, n + 2, sizeof *args);
