@@ -223,6 +223,20 @@ static void emit_resize(TeBuilder *b, const Resize *z, int n, const int *at)
     ops_emit(b, te_cast(b, d, v));
 }
 
+/* A start and an end of each axis, where they are given; what crops needs them. */
+static bool check_roi(Rel *r, int n)
+{
+    const AttrValue *roi = attrs_find(r->attrs, "roi");
+    bool crops =
+        str_is(attrs_string(r->attrs, "coordinate_transformation_mode"), "tf_crop_and_resize");
+    if (roi->kind == ATTR_LIST ? roi->list.n == 2 * (uint32_t)n : !crops)
+        return true;
+    Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`roi` of `%s` must hold %d numbers",
+                        r->op->name, 2 * n);
+    diag_help(d, "give a list of where each axis starts, and then of where each ends");
+    return false;
+}
+
 #define SHAPES_rel_resize "(N, C, d...) -> (N, C, size...)"
 static RelResult rel_resize(Rel *r)
 {
@@ -236,7 +250,7 @@ static RelResult rel_resize(Rel *r)
         return REL_FAILED;
     if (r->n > 1 && rel_ints_of(r, 1, size, n) != n)
         size[0] = size[1] = DIM_ANY;
-    if (r->n == 1 && !rel_ints(r, "size", n, size))
+    if (r->n == 1 && !(rel_extents(r, "size", n, size) && check_roi(r, n)))
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);

@@ -326,12 +326,12 @@ static bool ints_of(const Attrs *a, const char *key, int n, int64_t *out)
     return true;
 }
 
-bool rel_ints(Rel *r, const char *key, int n, int64_t *out)
+static bool positive_ints(Rel *r, const char *key, int n, int64_t *out, bool good)
 {
-    bool good = ints_of(r->attrs, key, n, out);
     if (!good) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must hold %d numbers", key,
-                  r->op->name, n);
+        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must hold %d numbers",
+                            key, r->op->name, n);
+        diag_help(d, "give a list with one number for each axis");
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -342,6 +342,18 @@ bool rel_ints(Rel *r, const char *key, int n, int64_t *out)
         return false;
     }
     return true;
+}
+
+bool rel_ints(Rel *r, const char *key, int n, int64_t *out)
+{
+    return positive_ints(r, key, n, out, ints_of(r->attrs, key, n, out));
+}
+
+bool rel_extents(Rel *r, const char *key, int n, int64_t *out)
+{
+    int64_t all[TENSOR_RANK_MOST];
+    bool good = attrs_ints(r->attrs, key, all, TENSOR_RANK_MOST) == n;
+    return positive_ints(r, key, n, out, good && ints_of(r->attrs, key, n, out));
 }
 
 void ops_ints(const Attrs *a, const char *key, int n, int64_t *out)

@@ -222,7 +222,7 @@ static RelResult rel_affine_grid(Rel *r)
     int64_t size[2];
     if (!t)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, 3) || !rel_ints(r, "target_shape", 2, size))
+    if (!rel_rank(r, 0, t, 3) || !rel_extents(r, "target_shape", 2, size))
         return REL_FAILED;
     if (!dim_agrees(t->dims[1], 2) || !dim_agrees(t->dims[2], 3)) {
         rel_error(r, E0202_SHAPE, 0,
@@ -262,7 +262,7 @@ static RelResult rel_crop(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, t, 4) || !rel_rank(r, 1, boxes, 2) || !rel_rank(r, 2, which, 1) ||
         !rel_is_int(r, 2, which) || !rel_layout(r, "layout", "NCHW", at) ||
-        !rel_ints(r, "crop_size", 2, size))
+        !rel_extents(r, "crop_size", 2, size))
         return REL_FAILED;
     if (!dim_agrees(boxes->dims[1], 4) || !dim_agrees(boxes->dims[0], which->dims[0])) {
         rel_error(r, E0202_SHAPE, 1, "boxes `%s` and indices `%s` do not fit: four numbers a box",
