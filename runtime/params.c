@@ -195,9 +195,22 @@ static bool ends_in(const char *path, const char *end)
     return n > k && strcmp(path + n - k, end) == 0;
 }
 
+bool params_can_write(Diags *diags, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    if (!strchr(file, '.') || ends_in(path, ".npz") || ends_in(path, ".params"))
+        return true;
+    Diag *d = diag_error(diags, E0402_USAGE, (Span){0},
+                         "`%s`: what kind of file this is to be is not known", path);
+    diag_help(d, "arrays are written to files that end in `.npz` or `.params`");
+    return false;
+}
+
 bool params_write(Limits *limits, Diags *diags, const char *path, size_t n,
                   const char *const *names, Tensor *const *tensors)
 {
+    if (!params_can_write(diags, path))
+        return false;
     if (!ends_in(path, ".params"))
         return npz_write(limits, diags, path, n, names, tensors);
     Buf b = {0};

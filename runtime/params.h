@@ -14,7 +14,8 @@
  * diagnostic, or when `found` returns false. */
 bool params_read(Limits *limits, Diags *diags, const char *path,
                  bool (*found)(void *data, const char *name, Tensor *t), void *data);
-/* A parameter file where the path ends in `.params`, else an archive. */
+/* A parameter file where the path ends in `.params`, else an archive; false after a diagnostic where it ends otherwise. */
+bool params_can_write(Diags *diags, const char *path);
 bool params_write(Limits *limits, Diags *diags, const char *path, size_t n,
                   const char *const *names, Tensor *const *tensors);
 

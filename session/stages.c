@@ -6,6 +6,7 @@
 #include "ir/walk.h"
 #include "passes/pass.h"
 #include "runtime/npy.h"
+#include "runtime/params.h"
 #include "session/commands.h"
 #include "session/compiled.h"
 #include "session/views/follow.h"
@@ -345,8 +346,10 @@ static void show_result(RelaySession *s, const RelayRequest *r, Value v)
 
 static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
 {
-    const char *entry = request_find(r, "entry");
+    const char *entry = request_find(r, "entry"), *out = request_find(r, "out");
     Engine engine;
+    if (out && !params_can_write(s->cx.diags, out))
+        return session_status(s);
     Module *text = request_engine(s, r, &engine) ? load_request(s, r, true) : NULL;
     Module *m = text ? with_entry(s, r, text, entry ? entry : "main") : NULL;
     const Def *def = m ? find_entry(s, m, entry ? entry : "main") : NULL;
