@@ -209,9 +209,24 @@ static bool write_views(RelaySession *s, const RelayRequest *r, Trace *t, const 
     return ok;
 }
 
+/* The values of a list that is given in several options, one behind the other; NULL: there is none. */
+static const char *joined(RelaySession *s, const RelayRequest *r, const char *key)
+{
+    const char *all = NULL;
+    for (size_t i = 0; i < r->n_params; i++) {
+        const char *one = r->params[i].value;
+        if (strcmp(r->params[i].key, key))
+            continue;
+        Buf b = {0};
+        buf_printf(&b, "%s%s%s", all ? all : "", all && *all && *one ? "," : "", one);
+        all = buf_keep(&b, &s->cx.arena);
+    }
+    return all;
+}
+
 static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
 {
-    const char *pipeline = request_find(r, "pipeline");
+    const char *pipeline = joined(s, r, "pipeline");
     Trace trace;
     trace_init(&trace, s);
     OptRun run = {
@@ -224,8 +239,8 @@ static RelayStatus stage_opt(RelaySession *s, const RelayRequest *r)
     PassContext pc = {.cx = &s->cx,
                       .opt_level = s->opt_level,
                       .any_level = !request_find(r, "O"),
-                      .disable = request_find(r, "disable"),
-                      .require = request_find(r, "require"),
+                      .disable = joined(s, r, "disable"),
+                      .require = joined(s, r, "require"),
                       .data = &run};
     ok = passes_known(&s->cx, "disable", pc.disable) && ok;
     ok = passes_known(&s->cx, "require", pc.require) && ok;
