@@ -277,8 +277,11 @@ static const Type *call_function(Checker *ck, Call *call, const Type *f)
         holes_poison(ck, f->result);
         return f->result;
     }
-    if (!pass_arguments(ck, call, f, poly) && poly)
+    bool fits = pass_arguments(ck, call, f, poly);
+    if (!fits && poly)
         holes_poison(ck, f);
+    else if (!fits) /* what it returns may be unknown for that reason */
+        vec_push(&ck->blamed, &ck->scratch, f->result);
     return f->result;
 }
 

@@ -1,5 +1,6 @@
 /* The forms of expression (types.md section 3), bottom up with a stack of tasks: a program may be ten thousand calls deep. */
 #include "typecheck/internal.h"
+#include "ir/walk.h"
 
 static void push(Checker *ck, TaskKind kind, Expr *e)
 {
@@ -31,6 +32,12 @@ static void visit_var(Checker *ck, Var *v)
     type_var_node(ck, v, (HoleInfo){HOLE_VAR, v->base.span, v->name->text, NULL});
 }
 
+static WalkNext is_named(void *data, const Expr *e)
+{
+    const Var *v = expr_as_var(e);
+    return v && v->name == data ? WALK_STOP : WALK_ON;
+}
+
 static void unknown_global(Checker *ck, const GlobalVar *g)
 {
     if (ck->m->gaps)
@@ -44,6 +51,11 @@ static void unknown_global(Checker *ck, const GlobalVar *g)
     for (size_t i = 0; ck->env && i < ck->env->defs.n; i++)
         if (ck->env->defs.at[i].fn)
             vec_push(&names, &ck->scratch, ck->env->defs.at[i].name->text);
+    if (!ir_walk(ck->root, is_named, NULL, (void *)(uintptr_t)g->name)) {
+        diag_help(d, "a variable is written `%%%s`; `@` stands before what `def` defines",
+                  g->name->text);
+        return;
+    }
     bool near = diag_suggest_as(d, "@", g->name->text, names.n, names.at);
     if (!near && ck->m->has_header && ck->m->imports.n == 0)
         diag_help(d, "the functions of the prelude need `import \"prelude.rly\"`");
@@ -89,7 +101,8 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
     const Type **params = arena_new_array(&ck->scratch, const Type *, fn->params.n);
     for (uint32_t i = 0; i < fn->params.n; i++) {
         Var *v = fn->params.at[i];
-        HoleInfo info = {HOLE_PARAM, v->base.span, v->name->text, NULL};
+        bool parts = v->annotation && v->annotation->kind != TYPE_HOLE;
+        HoleInfo info = {parts ? HOLE_WRITTEN : HOLE_PARAM, v->base.span, v->name->text, NULL};
         type_var_node(ck, v, info);
         params[i] = v->base.type;
     }

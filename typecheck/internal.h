@@ -38,7 +38,8 @@ typedef struct HoleInfo {
     HoleOrigin origin;
     Span span;
     const char *name; /* of the parameter, the function, the type argument, the operator */
-    const char *of; /* HOLE_TYPE_ARG: whose argument */
+    const char *
+        of; /* HOLE_TYPE_ARG: whose argument; HOLE_PATTERN: the variable that is matched, or NULL */
 } HoleInfo;
 
 typedef struct Hole {

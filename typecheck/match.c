@@ -90,8 +90,10 @@ static bool type_tuple_pattern(Checker *ck, const Pattern *p, const Type *t, Fac
     const Type *tuple = type_find(t);
     if (tuple->kind == TYPE_HOLE) {
         const Type **fields = arena_new_array(&ck->scratch, const Type *, p->n);
+        const Var *matched = expr_as_var(ck->match->scrutinee);
         for (uint32_t i = 0; i < p->n; i++)
-            fields[i] = hole_new(ck, (HoleInfo){HOLE_PATTERN, p->fields[i]->span, NULL, NULL});
+            fields[i] = hole_new(ck, (HoleInfo){HOLE_PATTERN, p->fields[i]->span, NULL,
+                                                matched ? matched->name->text : NULL});
         tuple = type_tuple(ck->cx, p->n, fields);
         Rule rule = {"what is matched is a tuple of as many fields",
                      {.slot = &ck->match->scrutinee},

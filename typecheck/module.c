@@ -97,8 +97,42 @@ static void search(Graph *g, uint32_t root)
 
 /* ---- what stays unknown ------------------------------------------------------------------------------------------------------- */
 
-static void report_hole(Checker *ck, const HoleInfo *h)
+/* Part i of a list, where the brackets of all before it are closed. */
+static const char *list_part(const char *at, uint32_t i)
 {
+    for (int open = 0; *at && (i || open); at++) {
+        open += (*at == '(' || *at == '[') - (*at == ')' || *at == ']');
+        i -= *at == ',' && !open;
+    }
+    return at + strspn(at, " ");
+}
+
+/* A type to be written for what an operator takes: of its first sample's rank, where the argument has an axis that is its own. */
+static const char *type_advised(Checker *ck, const Hole *hole)
+{
+    for (const RelationLink *l = hole->first; l; l = l->next) {
+        const Op *op = l->relation->op;
+        for (uint32_t i = 0; op && op->shapes && op->samples && i < l->relation->n; i++) {
+            const char *shape = list_part(op->shapes, i), *sample = list_part(op->samples + 1, i);
+            size_t dtype = strcspn(sample, "[,("), n = strcspn(sample + dtype, "]");
+            size_t axis = strcspn(shape, ",)");
+            if (type_find(l->relation->in[i]) != &hole->type || sample[dtype] != '[' ||
+                shape[0] != '(' || axis < 2 || shape[axis - 1] == '.')
+                continue;
+            Buf b = {0};
+            buf_str(&b, "Tensor[(?");
+            for (size_t k = dtype; k < dtype + n; k++)
+                buf_str(&b, sample[k] == ',' ? ", ?" : "");
+            buf_printf(&b, "), %.*s]", (int)dtype, sample);
+            return buf_keep(&b, &ck->scratch);
+        }
+    }
+    return "int32";
+}
+
+static void report_hole(Checker *ck, const Hole *hole)
+{
+    const HoleInfo *h = &hole->info;
     Diags *ds = ck->cx->diags;
     const char *name = h->name ? h->name : "_";
     Diag *d;
@@ -106,11 +140,12 @@ static void report_hole(Checker *ck, const HoleInfo *h)
     case HOLE_PARAM:
         d = diag_error(ds, E0208_UNSOLVED, h->span,
                        "nothing decides the type of the parameter `%%%s`", name);
-        diag_help(d, "write it: `%%%s: int32`", name);
+        diag_help(d, "write it: `%%%s: %s`", name, type_advised(ck, hole));
         return;
     case HOLE_WRITTEN:
-        diag_error(ds, E0208_UNSOLVED, h->span,
-                   "nothing decides what `_` stands for in the type of `%%%s`", name);
+        d = diag_error(ds, E0208_UNSOLVED, h->span,
+                       "nothing decides what `_` stands for in the type of `%%%s`", name);
+        diag_help(d, "write a type in its place");
         return;
     case HOLE_VAR:
         if (!strcmp(name, HOLE_NAME)) {
@@ -118,7 +153,7 @@ static void report_hole(Checker *ck, const HoleInfo *h)
             return;
         }
         d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of `%%%s`", name);
-        diag_help(d, "write it: `free_var %%%s: int32;`", name);
+        diag_help(d, "write it: `free_var %%%s: %s;`", name, type_advised(ck, hole));
         return;
     case HOLE_TYPE_ARG:
         d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type `%s` of %s%s%s here",
@@ -133,6 +168,10 @@ static void report_hole(Checker *ck, const HoleInfo *h)
         diag_help(d, "write it behind the parameters: `-> int32`");
         return;
     case HOLE_PATTERN:
+        d = diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of this");
+        if (h->of)
+            diag_help(d, "give `%%%s`, which is matched, its type where it is bound", h->of);
+        return;
     case HOLE_CALL:
         diag_error(ds, E0208_UNSOLVED, h->span, "nothing decides the type of this");
         return;
@@ -159,7 +198,7 @@ static void report_holes(Checker *ck, const Type *t, HoleOrigin most)
         if (at->bound || (h && h->info.origin > most))
             continue;
         if (h) {
-            report_hole(ck, &h->info);
+            report_hole(ck, h);
             story_unsolved(ck, at, h->info);
         }
         hole_bind(ck, at, ck->cx->poison);

@@ -443,11 +443,8 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     const Type *a = ck->misfit.a, *b = ck->misfit.b;
     switch (ck->misfit.kind) {
     case MISFIT_DIMS:
-    case MISFIT_RANK: return;
-    case MISFIT_WORK:
-        diag_note(d, "the types are too large to be compared");
-        ck->cx->limits.hit = LIMIT_DEPTH;
-        return;
+    case MISFIT_RANK:
+    case MISFIT_WORK: return;
     case MISFIT_TYPES:
     case MISFIT_DTYPE:
     case MISFIT_ARITY:
@@ -590,6 +587,19 @@ Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
         explain_infinite(ck, d);
         story_failed(ck, d);
         return d;
+    }
+    if (ck->misfit.kind == MISFIT_WORK) {
+        /* Perhaps that was said where the type was made, where no place is known. */
+        Diag *said = ck->cx->diags->last;
+        ck->cx->limits.hit = LIMIT_DEPTH;
+        if (said && said->code == E0121_TOO_DEEP && span_is_none(said->span))
+            said->span = span;
+        else
+            said = diag_error(ck->cx->diags, E0121_TOO_DEEP, span,
+                              "%s has a type that is nested too deep, or too large, to be compared",
+                              what);
+        diag_help(said, "give the inner part a name of its own");
+        return said;
     }
     Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span, "%s is `%s`, but `%s` is needed",
                          what, type_str(ck->cx, found), type_str(ck->cx, needed));
