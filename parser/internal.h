@@ -394,8 +394,8 @@ Value parse_number(Parser *p);
 bool parse_small(Parser *p, int32_t *out);
 /* The value of a float's token as it is written, not rounded to its type. */
 double parse_exact(const Parser *p, Token t);
-/* The digits of an index. */
-bool parse_index(Parser *p, int64_t *out, uint32_t *to);
+/* The digits of an index, of a field or else of an object of the metadata. */
+bool parse_index(Parser *p, bool field, int64_t *out, uint32_t *to);
 /* The same behind the point, which is the next token. */
 bool parse_index_behind(Parser *p, int64_t *out, uint32_t *to);
 /* The text of a string token with its escapes decoded, in the module's arena. */

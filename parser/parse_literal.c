@@ -184,22 +184,25 @@ bool parse_index_behind(Parser *p, int64_t *out, uint32_t *to)
     uint32_t at = p->lx.at, end = digits_end(p, at);
     if (end == at) {
         parse_advance(p);
-        return parse_index(p, out, to);
+        return parse_index(p, true, out, to);
     }
     p->last_to = p->tok.to;
     p->tok = (Token){.kind = TOKEN_NUMBER, .from = at, .to = end};
-    return parse_index(p, out, to);
+    return parse_index(p, true, out, to);
 }
 
-bool parse_index(Parser *p, int64_t *out, uint32_t *to)
+bool parse_index(Parser *p, bool field, int64_t *out, uint32_t *to)
 {
     uint32_t from = p->tok.from, at = digits_end(p, from);
     if (!parse_at(p, TOKEN_NUMBER) || at == from) {
-        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN, "the number of a field");
+        Diag *d = parse_expected(p, E0104_EXPECTED_TOKEN,
+                                 field ? "the number of a field" : "the number of an object");
         Str text = token_text(p, p->tok);
         if (parse_at(p, TOKEN_IDENT) && symbol_op(p, symbol_get(p, text)))
             diag_help(d, "an operator stands before its arguments: `%.*s(…)`", (int)text.len,
                       text.ptr);
+        else if (d && !d->helps && !field)
+            diag_help(d, "the objects of a kind count from 0: `[0]`, `[1]`");
         else if (d && !d->helps)
             diag_help(d, "fields of a tuple count from 0: `.0`, `.1`");
         return false;

@@ -114,7 +114,7 @@ bool parse_meta_ref(Parser *p, MetaRef *out)
     uint32_t from = p->tok.from, to;
     parse_advance(p);
     if (!parse_dotted(p, &out->key) || !parse_expect(p, TOKEN_RBRACKET) ||
-        !parse_expect(p, TOKEN_LBRACKET) || !parse_index(p, &out->index, &to))
+        !parse_expect(p, TOKEN_LBRACKET) || !parse_index(p, false, &out->index, &to))
         return false;
     to = p->tok.to;
     if (!parse_expect(p, TOKEN_RBRACKET))
