@@ -216,28 +216,6 @@ void analyze_post_order(Analysis *a)
     }
 }
 
-/* The same function with another body. What that leaves free are variables of inner scopes: they become free variables of the text. */
-void analyze_intermediate(Analysis *a)
-{
-    PostOrder p = post_order(a);
-    const Function *f = expr_as_function(a->root);
-    if ((uint64_t)a->number >= p.nodes.n) {
-        Diag *d = diag_error(a->cx->diags, E0402_USAGE, (Span){0}, "there is no expression %lld",
-                             (long long)a->number);
-        diag_note(d, "there are %zu, counted from 0: `post_order` lists them", p.nodes.n);
-        return;
-    }
-    Expr *e = (Expr *)(uintptr_t)p.nodes.at[a->number];
-    Expr *now = f ? &expr_function(&a->arena, f->base.span, f->type_params, f->params.n,
-                                   f->params.at, NULL, NULL, e)
-                         ->base
-                  : e;
-    Module only = *a->module;
-    only.defs.n = only.types.n = 0;
-    only.expr = now;
-    ir_print_module(&a->out, &only, (PrintStyle){0});
-}
-
 /* ---- functions of the module -------------------------------------------------------------------------------- */
 
 typedef struct CallGraph {
@@ -374,4 +352,63 @@ void analyze_fused(Analysis *a)
         ir_walk(&defs[i]->fn->base, put_fused, NULL, a);
     if (a->module->expr)
         ir_walk(a->module->expr, put_fused, NULL, a);
+}
+
+/* ---- a program of one expression ----------------------------------------------------------------------------- */
+
+typedef struct Needed {
+    Analysis *a;
+    Vec(Var *) params;
+} Needed;
+
+static void need_var(void *data, Var *v)
+{
+    Needed *n = data;
+    vec_push(&n->params, &n->a->arena, v);
+}
+
+/* A copy of the module that has the function, what it reaches, and no expression; for printing. */
+static void put_program(Analysis *a, Function *fn)
+{
+    Reach r = {.module = a->module, .arena = &a->arena};
+    Module only = *a->module;
+    const Name *name = ctx_name(a->cx, "main");
+    Def main = {.name = name, .fn = fn, .span = fn->base.span};
+    memset(&only.defs, 0, sizeof only.defs);
+    vec_push(&r.todo, r.arena, &main);
+    while (r.todo.n && !limit_hit(&a->cx->limits))
+        ir_walk(&vec_pop(&r.todo)->fn->base, reach_node, NULL, &r);
+    for (size_t i = 0; i < r.seen.n; i++) {
+        const Def *def = r.seen.entries[i].key;
+        vec_push(&only.defs, &a->arena, *def);
+        if (def->name == name) /* the expression calls what it is a part of */
+            main.name = ctx_name(a->cx, "main_part");
+    }
+    vec_push(&only.defs, &a->arena, main);
+    ptrmap_deinit(&r.seen);
+    only.expr = NULL;
+    ir_print_module(&a->out, &only, (PrintStyle){.annotations = true});
+}
+
+/* The same function with another body. What that leaves free are variables of inner scopes: they become parameters too. */
+void analyze_intermediate(Analysis *a)
+{
+    PostOrder p = post_order(a);
+    const Function *f = expr_as_function(a->root);
+    if ((uint64_t)a->number >= p.nodes.n) {
+        Diag *d = diag_error(a->cx->diags, E0402_USAGE, (Span){0}, "there is no expression %lld",
+                             (long long)a->number);
+        diag_note(d, "there are %zu, counted from 0: `post_order` lists them", p.nodes.n);
+        return;
+    }
+    Expr *e = (Expr *)(uintptr_t)p.nodes.at[a->number];
+    TypeVarList types = f ? f->type_params : (TypeVarList){0};
+    Needed n = {.a = a};
+    for (uint32_t i = 0; f && i < f->params.n; i++)
+        need_var(&n, f->params.at[i]);
+    Function *bound =
+        expr_function(&a->arena, e->span, types, (uint32_t)n.params.n, n.params.at, NULL, NULL, e);
+    ir_free_vars(&bound->base, need_var, &n);
+    put_program(a, expr_function(&a->arena, e->span, types, (uint32_t)n.params.n, n.params.at, NULL,
+                                 NULL, e));
 }
