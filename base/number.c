@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,17 +223,19 @@ static int count_digits(const char *text)
 
 /* Six digits come first, so that what they can say looks as "%g" writes it: "1e+06", not
  * "1000000". Any decimal of 15 digits survives the way through a double: what 15 digits say is
- * the shortest. */
+ * the shortest. Subnormal numbers lie further apart, and may need fewer. */
 void number_print_double(Buf *b, double v)
 {
     if (print_special(b, v))
         return;
     char text[NUMBER_TEXT];
-    static const int precisions[] = {6, 15, 16, 17};
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(text, sizeof text, "%.*g", precisions[i], v);
+    bool subnormal = fabs(v) < DBL_MIN;
+    for (int precision = subnormal ? 1 : 6; precision <= 17; precision++) {
+        snprintf(text, sizeof text, "%.*g", precision, v);
         if (strtod(text, NULL) == v)
             break;
+        if (precision == 6 && !subnormal)
+            precision = 14;
     }
     int digits = count_digits(text);
     if (digits > 6)
@@ -245,7 +248,7 @@ void number_print_float(Buf *b, float v)
     if (print_special(b, (double)v) || print_few_digits(b, v))
         return;
     char text[NUMBER_TEXT];
-    for (int precision = 6; precision <= 9; precision++) {
+    for (int precision = fabsf(v) < FLT_MIN ? 1 : 6; precision <= 9; precision++) {
         snprintf(text, sizeof text, "%.*g", precision, (double)v);
         if (strtof(text, NULL) == v)
             break;
