@@ -46,6 +46,37 @@ static Pattern *var_pattern(Parser *p)
     return pattern_var(p->arena, parse_span(p, t.from, p->last_to), var);
 }
 
+/* The data type that the match is about, as far as its variable or its clauses say; NULL: they do not. */
+static const TypeDef *matched_type(Parser *p)
+{
+    const Frame *f = frame_top(p);
+    if (f->kind != FRAME_CLAUSE || p->depth != 1)
+        return NULL;
+    const Var *v = expr_as_var(f->left.e);
+    const Type *t = v && v->annotation ? type_find(v->annotation) : NULL;
+    if (t && t->kind == TYPE_ADT)
+        return t->def;
+    for (size_t i = f->clause.clauses; i < p->clauses.n; i++)
+        if (p->clauses.at[i].clause.pattern->kind == PATTERN_CON)
+            return p->clauses.at[i].clause.pattern->con->type;
+    return NULL;
+}
+
+static void help_constructors(Diag *d, const TypeDef *def)
+{
+    enum { MOST = 6 };
+    Buf b = {0};
+    for (uint32_t i = 0; i < def->n_cons && i < MOST; i++)
+        buf_printf(&b, "%s`%s`",
+                   i == 0                 ? ""
+                   : i + 1 == def->n_cons ? " and "
+                                          : ", ",
+                   def->cons[i]->name->text);
+    diag_help(d, "`%s` has %s%s", def->name->text, def->n_cons ? buf_text(&b) : "no constructors",
+              def->n_cons > MOST ? " and others" : "");
+    buf_deinit(&b);
+}
+
 static void unknown_constructor(Parser *p, Token t, Symbol *s)
 {
     enum { MOST = 200 };
@@ -57,11 +88,14 @@ static void unknown_constructor(Parser *p, Token t, Symbol *s)
     p->unjudged++;
     Diag *d = parse_error(p, E0112_UNDEFINED_CONSTRUCTOR, token_span(p, t),
                           "there is no constructor `%s`", s->name->text);
-    if (!hint_replaced(p, d, s->name) && !hint_import(p, d, s->name))
+    const TypeDef *def = matched_type(p);
+    if (!hint_replaced(p, d, s->name) && (def || !hint_import(p, d, s->name)))
         diag_suggest(d, s->name->text, hint_constructors(p, MOST, names), names);
     bool habit = hint_habit(p, d, (Str){s->name->text, s->name->len}, "a pattern");
     if (!habit && s->name->text[0] >= 'a' && s->name->text[0] <= 'z')
         diag_help(d, "a variable is written `%%%s`", s->name->text);
+    else if (!d->helps && !d->labels && def)
+        help_constructors(d, def);
     else if (!d->helps && !d->labels)
         diag_help(d, "a pattern is a constructor of the type that is matched, `_` or a variable");
 }
