@@ -171,8 +171,11 @@ static Expr *over_tuple(Each *e, Lets *l, const Type *t, Expr *const *in)
     return expr_tuple(e->make->arena, e->make->span, t->n, fields);
 }
 
+/* Types share parts, and what is made of them does not: it may be too much. */
 static Expr *over(Each *e, Lets *l, const Type *t, Expr *const *in)
 {
+    if (limit_hit(&e->cx->limits))
+        return NULL;
     switch ((TypeKind)t->kind) {
     case TYPE_TENSOR: return dtype_is_float(t->dtype) ? e->leaf(e, l, t, in) : in[0];
     case TYPE_TUPLE: return over_tuple(e, l, t, in);

@@ -4,6 +4,7 @@
 #include "passes/each.h"
 #include "passes/facts.h"
 #include "passes/pass.h"
+#include "passes/types.h"
 #include "passes/vjp.h"
 #include "stdlib/ops/ops.h"
 #include "typecheck/typecheck.h"
@@ -84,11 +85,11 @@ static bool is_broken(Forms *f, const Expr *e)
 
 static bool mentions_var(const Type *t)
 {
-    bool found = t->kind == TYPE_VAR;
-    t = type_find(t);
-    for (uint32_t i = 0; !found && t->kind != TYPE_TENSOR && i < t->n; i++)
-        found = mentions_var(t->parts[i]);
-    return found || (t->kind == TYPE_FUNC && mentions_var(t->result));
+    TypesOf of = {0};
+    types_of_note(&of, t);
+    bool found = of.used.n > 0;
+    types_of_free(&of);
+    return found;
 }
 
 static bool is_each(const Op *op)

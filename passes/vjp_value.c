@@ -203,12 +203,18 @@ static Expr *tuple_of(Vjp *v, uint32_t n, Expr *const *fields)
 
 /* ---- zeros and sums; of types at hand --------------------------------------------------------------------------------------- */
 
+/* Types share parts, and what is made of them does not: it may be too much. What is made then is never used. */
+static bool is_too_much(const Vjp *v)
+{
+    return limit_hit(&v->cx->limits);
+}
+
 static Expr *zeros(Vjp *v, const Type *t, Expr *like)
 {
     if (has_none(v, t))
         return tuple_of(v, 0, NULL);
-    if (t->kind == TYPE_REF || t->kind == TYPE_VAR) /* nothing comes of what is outside */
-        return like;
+    if (t->kind == TYPE_REF || t->kind == TYPE_VAR || is_too_much(v))
+        return like; /* nothing comes of what is outside */
     if (t->kind == TYPE_ADT)
         return find_holds(v, t) & HOLDS_FLOAT ? vjp_call_piece(v, PIECE_ZEROS, t, 1, &like) : like;
     if (t->kind != TYPE_TUPLE)
@@ -226,7 +232,7 @@ Expr *vjp_zeros(Vjp *v, const Type *t, Expr *like)
 
 static Expr *sum(Vjp *v, Lets *l, const Type *t, Expr *a, Expr *b)
 {
-    if (!(find_holds(v, t) & HOLDS_FLOAT))
+    if (!(find_holds(v, t) & HOLDS_FLOAT) || is_too_much(v))
         return a;
     if (t->kind == TYPE_ADT)
         return lets_push(l, vjp_call_piece(v, PIECE_SUM, t, 2, (Expr *[]){a, b}));
@@ -259,7 +265,7 @@ Adj *adj_field(Vjp *v, Adj *a, const Type *t, uint32_t i)
 
 static void add(Vjp *v, Lets *l, Adj *a, const Type *t, Expr *x)
 {
-    if (!x || !(find_holds(v, t) & HOLDS_FLOAT))
+    if (!x || !(find_holds(v, t) & HOLDS_FLOAT) || is_too_much(v))
         return;
     if (t->kind == TYPE_TENSOR || t->kind == TYPE_ADT)
         a->e = a->e ? sum(v, l, t, a->e, x) : x;
@@ -277,6 +283,8 @@ static void join(Vjp *v, Lets *l, Adj *to, const Type *t, const Adj *from)
 {
     if (from->e)
         add(v, l, to, t, from->e);
+    if (is_too_much(v))
+        return;
     for (uint32_t i = 0; from->fields && i < t->n; i++)
         join(v, l, adj_field(v, to, t, i), t->parts[i], &from->fields[i]);
 }
@@ -290,6 +298,8 @@ static Expr *whole(Vjp *v, const Adj *a, const Type *t, Expr *like)
 {
     if (a && a->e)
         return a->e;
+    if (is_too_much(v))
+        return like;
     if (!a || !a->fields)
         return zeros(v, t, like);
     Expr **fields = arena_new_array(v->make.scratch, Expr *, t->n + 1);
