@@ -46,6 +46,7 @@ struct Export {
     PtrMap inverse; /* Name of an operator -> the row of the importer that is turned round */
     PtrMap open; /* functions that are being walked */
     PtrMap said; /* refusals, as names */
+    PtrMap nothings; /* Type of tuples -> what stands for values of it that were refused */
     Diag *refused;
     uint32_t depth;
     size_t n_nodes;
@@ -98,10 +99,14 @@ static OutValue *nothing(Export *x, const Type *t)
     t = t ? type_find(t) : NULL;
     if (!t || t->kind != TYPE_TUPLE)
         return tensor_value(x, "", t);
+    if (ptrmap_has(&x->nothings, t))
+        return ptrmap_find(&x->nothings, t);
     OutValue **fields = arena_new_array(&x->arena, OutValue *, t->n + 1);
     for (uint32_t i = 0; i < t->n; i++)
         fields[i] = nothing(x, t->parts[i]);
-    return tuple_value(x, t->n, fields);
+    OutValue *made = tuple_value(x, t->n, fields);
+    ptrmap_put(&x->nothings, t, made);
+    return made;
 }
 
 static const char *fresh(Export *x, const char *hint)
@@ -825,14 +830,14 @@ static const Expr *walk_lets(Export *x, Frame *f, const Expr *e)
     return e;
 }
 
-/* Tensors in a row. */
+/* Tensors in a row. Tuples share parts, and a row has each as often as it is meant: it may be too long, and ends in the middle then. */
 typedef Vec(OutValue *) OutValues;
 
 static void put_tensors(Export *x, OutValue *v, OutValues *out)
 {
     if (v->kind == OUT_TENSOR)
         vec_push(out, &x->arena, v);
-    for (uint32_t i = 0; v->kind == OUT_TUPLE && i < v->n; i++)
+    for (uint32_t i = 0; v->kind == OUT_TUPLE && i < v->n && !limit_hit(&x->cx->limits); i++)
         put_tensors(x, v->fields[i], out);
     if (v->kind == OUT_FUNCTION)
         refuse(x, "a function as a value");
@@ -843,6 +848,8 @@ static OutValue *with_names(Export *x, const OutValue *like, char **names, size_
 {
     if (like->kind != OUT_TUPLE)
         return tensor_value(x, names[(*at)++], like->type);
+    if (limit_hit(&x->cx->limits)) /* then there are too few names */
+        return (OutValue *)(uintptr_t)like;
     OutValue **fields = arena_new_array(&x->arena, OutValue *, like->n + 1);
     for (uint32_t i = 0; i < like->n; i++)
         fields[i] = with_names(x, like->fields[i], names, at);
@@ -1219,7 +1226,7 @@ static void export_graph(Export *x, const Function *fn, Buf *out)
     put_tensors(x, walk(x, f, fn->body), &results);
     g.n_output = results.n;
     g.output = arena_new_array(&x->arena, Onnx__ValueInfoProto *, results.n + 1);
-    for (size_t i = 0; i < results.n; i++)
+    for (size_t i = 0; i < results.n && !limit_hit(&x->cx->limits); i++)
         g.output[i] = value_info(x, own_name(x, results.at[i]), results.at[i]->type);
     g.n_node = top.nodes.n;
     g.node = top.nodes.at;
@@ -1249,6 +1256,7 @@ bool onnx_export(Ctx *cx, const Module *m, const ExportWish *wish, Buf *out)
     ptrmap_deinit(&x.inverse);
     ptrmap_deinit(&x.open);
     ptrmap_deinit(&x.said);
+    ptrmap_deinit(&x.nothings);
     arena_deinit(&x.arena);
     return ok;
 }

@@ -52,27 +52,37 @@ static const Type *lazy_type(Lazy *z, const Type *type)
     return known;
 }
 
+/* Types that can be lazy: anywhere, and inside a function. */
+typedef struct Able {
+    PtrMap known[2];
+    bool odd; /* something cannot */
+} Able;
+
 /* Tensors, tuples of them, and what is inside a function: functions and references. */
-static bool can_be_lazy(const Type *type, bool inside)
+static bool can_be_lazy(Able *able, const Type *type, bool inside)
 {
     const Type *t = type ? type_find(type) : NULL;
+    if (t && ptrmap_has(&able->known[inside], t))
+        return true;
     if (!t || (t->kind == TYPE_FUNC && t->n_params) ||
         (t->kind != TYPE_TENSOR && t->kind != TYPE_TUPLE &&
          !(inside && (t->kind == TYPE_FUNC || t->kind == TYPE_REF))))
         return false;
-    bool lazy = t->kind != TYPE_FUNC || can_be_lazy(t->result, inside);
+    bool lazy = t->kind != TYPE_FUNC || can_be_lazy(able, t->result, inside);
     for (uint32_t i = 0; lazy && t->kind != TYPE_TENSOR && i < t->n; i++)
-        lazy = can_be_lazy(t->parts[i], inside);
+        lazy = can_be_lazy(able, t->parts[i], inside);
+    if (lazy)
+        ptrmap_put(&able->known[inside], t, NULL);
     return lazy;
 }
 
 /* An operator takes and gives tensors out of cells: one on a reference or a function has none to take out. */
-static bool is_on_others(const Expr *e)
+static bool is_on_others(Able *able, const Expr *e)
 {
     const Call *call = expr_call_of_op(e) ? expr_as_call(e) : NULL;
-    bool others = call && !can_be_lazy(e->type, false);
+    bool others = call && !can_be_lazy(able, e->type, false);
     for (uint32_t i = 0; call && i < call->args.n; i++)
-        others = others || !can_be_lazy(call->args.at[i]->type, false);
+        others = others || !can_be_lazy(able, call->args.at[i]->type, false);
     return others;
 }
 
@@ -84,27 +94,30 @@ static void count_op(void *data, Expr *const *slot)
 static WalkNext find_odd(void *data, const Expr *e)
 {
     const Function *f = expr_as_function(e);
-    bool *odd = data;
+    Able *able = data;
     int ops = 0;
     if (e->kind == EXPR_OP)
         return WALK_ON;
     ir_children(e, count_op, &ops);
     bool is_value = ops > (expr_call_of_op(e) != NULL);
-    if (is_value || is_on_others(e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON ||
+    if (is_value || is_on_others(able, e) || e->kind == EXPR_GLOBAL || e->kind == EXPR_CON ||
         e->kind == EXPR_MATCH || (f && (f->type_params.n || function_is_primitive(f))) ||
-        !can_be_lazy(e->type, true))
-        *odd = true;
-    return *odd ? WALK_STOP : WALK_ON;
+        !can_be_lazy(able, e->type, true))
+        able->odd = true;
+    return able->odd ? WALK_STOP : WALK_ON;
 }
 
 static bool is_eligible(const Function *f)
 {
-    bool odd = f->type_params.n || !can_be_lazy(f->body->type, false);
-    for (uint32_t i = 0; i < f->params.n && !odd; i++)
-        odd = !can_be_lazy(f->params.at[i]->base.type, false);
-    if (!odd)
-        ir_walk(f->body, find_odd, NULL, &odd);
-    return !odd && !function_is_primitive(f);
+    Able able = {0};
+    able.odd = f->type_params.n || !can_be_lazy(&able, f->body->type, false);
+    for (uint32_t i = 0; i < f->params.n && !able.odd; i++)
+        able.odd = !can_be_lazy(&able, f->params.at[i]->base.type, false);
+    if (!able.odd)
+        ir_walk(f->body, find_odd, NULL, &able);
+    ptrmap_deinit(&able.known[0]);
+    ptrmap_deinit(&able.known[1]);
+    return !able.odd && !function_is_primitive(f);
 }
 
 /* ---- cells -------------------------------------------------------------------------------------------------------- */
@@ -130,11 +143,12 @@ static Expr *field(Lazy *z, Expr *e, uint32_t i)
     return expr_tuple_get(z->make.arena, z->make.span, e, i);
 }
 
-/* The tensors in cells; with `lets` each field is bound to a variable first. */
+/* The tensors in cells; with `lets` each field is bound to a variable first. Types share parts, and what is made of them does not: where
+ * it is too much, it is never used. */
 static Expr *unwrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
 {
     const Type *t = type_find(type);
-    if (t->kind != TYPE_TUPLE)
+    if (t->kind != TYPE_TUPLE || limit_hit(&z->make.cx->limits))
         return global_call(z, "FromGradCell", 1, &e);
     Expr **fields = arena_alloc_must(z->make.scratch, t->n + 1, sizeof *fields);
     for (uint32_t i = 0; i < t->n; i++) {
@@ -147,7 +161,7 @@ static Expr *unwrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
 static Expr *wrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
 {
     const Type *t = type_find(type);
-    if (t->kind != TYPE_TUPLE)
+    if (t->kind != TYPE_TUPLE || limit_hit(&z->make.cx->limits))
         return con_call(z, "Raw", e);
     Expr **fields = arena_alloc_must(z->make.scratch, t->n + 1, sizeof *fields);
     for (uint32_t i = 0; i < t->n; i++) {
