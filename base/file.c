@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include "base/limit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,14 +11,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int fd_write(int fd, const char *p, size_t n)
+/* Whoever waits asks so often, and between so many bytes. */
+enum { ASK_MILLISECONDS = 50, ASK_BYTES = 4 << 20 };
+
+/* Until the file can be read or written; false, and errno says ECANCELED, when a limit ends the work. */
+static bool is_ready(int fd, short events, Limits *limits)
+{
+    for (;;) {
+        if (limits && limit_hit(limits)) {
+            errno = ECANCELED;
+            return false;
+        }
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, limits ? ASK_MILLISECONDS : -1);
+        if (n != 0 && (n > 0 || errno != EINTR))
+            return n > 0;
+    }
+}
+
+/* 0, or the errno that ended it. */
+static int write_all(int fd, const char *p, size_t n, Limits *limits)
 {
     while (n > 0) {
-        ssize_t k = write(fd, p, n);
+        if (limits && limit_hit(limits))
+            return ECANCELED;
+        ssize_t k = write(fd, p, limits && n > ASK_BYTES ? ASK_BYTES : n);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0 && errno == EAGAIN) {
-            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+            if (!is_ready(fd, POLLOUT, limits))
+                return errno;
             continue;
         }
         if (k <= 0)
@@ -27,41 +51,92 @@ int fd_write(int fd, const char *p, size_t n)
     return 0;
 }
 
-bool fd_read(int fd, Buf *out)
+int fd_write(int fd, const char *p, size_t n)
+{
+    return write_all(fd, p, n, NULL);
+}
+
+/* Room for so many bytes in all, while the limits allow them. */
+static bool make_room(Buf *out, size_t n, Limits *limits, size_t *charged)
+{
+    size_t more = n > *charged ? n - *charged : 0;
+    if (limits && more && !limit_charge(limits, more)) {
+        errno = ECANCELED;
+        return false;
+    }
+    *charged += more;
+    if (buf_reserve(out, n - out->n))
+        return true;
+    errno = ENOMEM;
+    return false;
+}
+
+static bool read_all(int fd, Limits *limits, size_t expected, size_t most, Buf *out,
+                     size_t *charged)
 {
     enum { PIECE = 65536 };
+    if (!make_room(out, out->n + expected + 1, limits, charged))
+        return false;
     for (;;) {
-        if (!buf_reserve(out, PIECE)) {
-            errno = ENOMEM;
+        if (!is_ready(fd, POLLIN, limits) ||
+            (out->cap - out->n < 2 && !make_room(out, out->n + PIECE, limits, charged)))
             return false;
-        }
-        ssize_t k = read(fd, out->at + out->n, PIECE);
-        if (k < 0 && errno == EINTR)
+        size_t room = out->cap - out->n - 1;
+        ssize_t k = read(fd, out->at + out->n, room < ASK_BYTES ? room : ASK_BYTES);
+        if (k < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
-        if (k <= 0) {
-            out->at[out->n] = '\0';
+        out->n += k > 0 ? (size_t)k : 0;
+        out->at[out->n] = '\0';
+        if (k <= 0)
             return k == 0;
-        }
-        out->n += (size_t)k;
-        if (out->n > TEXT_MOST) {
+        if (out->n > most) {
             errno = EFBIG;
             return false;
         }
     }
 }
 
-bool file_load(const char *path, Buf *out)
+/* What was charged is given back at the end: whoever has the bytes then counts them. */
+static bool read_to_end(int fd, Limits *limits, size_t most, Buf *out)
+{
+    struct stat st;
+    size_t before = out->n, charged = before;
+    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size <= most;
+    bool good = read_all(fd, limits, regular ? (size_t)st.st_size : 0, regular ? most : TEXT_MOST,
+                         out, &charged);
+    if (limits)
+        limit_release(limits, charged - before);
+    return good;
+}
+
+bool fd_read(int fd, Buf *out)
+{
+    return read_to_end(fd, NULL, TEXT_MOST, out);
+}
+
+/* A pipe is opened without waiting for whoever writes: that is waited for when it is read. */
+static bool load(const char *path, Limits *limits, size_t most, Buf *out)
 {
     if (strcmp(path, "-") == 0)
-        return fd_read(STDIN_FILENO, out);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return read_to_end(STDIN_FILENO, limits, most, out);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return false;
-    bool good = fd_read(fd, out);
+    bool good = read_to_end(fd, limits, most, out);
     int why = errno;
     close(fd);
     errno = why;
     return good;
+}
+
+bool file_load(const char *path, Limits *limits, Buf *out)
+{
+    return load(path, limits, TEXT_MOST, out);
+}
+
+bool file_load_data(const char *path, Limits *limits, Buf *out)
+{
+    return load(path, limits, SIZE_MAX, out);
 }
 
 /* ---- putting a file in place ------------------------------------------------------------------- */
@@ -181,29 +256,47 @@ bool file_draft_end(FileDraft *d, bool good)
     return good;
 }
 
-static bool write_to(const char *path, const FilePiece *pieces, size_t n)
+/* A pipe that nobody reads yet is waited for. */
+static int open_to_write(const char *path, Limits *limits)
 {
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    struct stat st;
+    bool pipe = limits && stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    int fd;
+    while ((fd = open(path, O_WRONLY | O_CLOEXEC | (pipe ? O_NONBLOCK : 0))) < 0 && pipe &&
+           errno == ENXIO) {
+        if (limit_hit(limits)) {
+            errno = ECANCELED;
+            return -1;
+        }
+        poll(NULL, 0, ASK_MILLISECONDS);
+    }
+    return fd;
+}
+
+static bool write_to(const char *path, Limits *limits, const FilePiece *pieces, size_t n)
+{
+    int fd = open_to_write(path, limits);
     if (fd < 0)
         return false;
     int why = 0;
     for (size_t i = 0; i < n && !why; i++)
-        why = fd_write(fd, pieces[i].bytes, pieces[i].n);
+        why = write_all(fd, pieces[i].bytes, pieces[i].n, limits);
     if (close(fd) != 0 && !why)
         why = errno;
     errno = why;
     return !why;
 }
 
-bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, FilePrivacy privacy)
+bool file_store_pieces(const char *path, Limits *limits, const FilePiece *pieces, size_t n,
+                       FilePrivacy privacy)
 {
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
-        return write_to(path, pieces, n);
+        return write_to(path, limits, pieces, n);
     FileDraft d;
     if (!file_draft_begin(&d, path, privacy))
         return false;
-    bool good = write_to(buf_text(&d.beside), pieces, n);
+    bool good = write_to(buf_text(&d.beside), limits, pieces, n);
     int why = errno;
     bool placed = file_draft_end(&d, good);
     if (!good)
@@ -213,7 +306,7 @@ bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, File
 
 bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy)
 {
-    return file_store_pieces(path, &(FilePiece){bytes, n}, 1, privacy);
+    return file_store_pieces(path, NULL, &(FilePiece){bytes, n}, 1, privacy);
 }
 
 const char *file_temporary_folder(void)

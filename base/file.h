@@ -1,4 +1,5 @@
-/* Reading and writing to the end. Where something returns false, errno says why.
+/* Reading and writing to the end. Where something returns false, errno says why: ECANCELED, when one of the `limits` ended it, which have
+ * reported that. They are asked while nothing comes or goes, and count what is held while it is read; NULL: it is waited for.
  *
  * All files that the program makes are put in place whole or not at all: what is new is written beside, reaches the disk, gets the
  * owner, group and mode of what it replaces, and takes its name. Links stay links. A device or a pipe is written as it is. */
@@ -7,14 +8,17 @@
 
 #include "base/buf.h"
 
+typedef struct Limits Limits;
+
 /* Writes all of it, waiting where it must; 0, or the errno that ended it. */
 int fd_write(int fd, const char *p, size_t n);
 /* Appends what is left to read: at most TEXT_MOST bytes, since a device may never end; more is EFBIG. */
 #define TEXT_MOST ((size_t)1 << 30)
 bool fd_read(int fd, Buf *out);
 
-/* Appends what the file holds; "-" is standard input. */
-bool file_load(const char *path, Buf *out);
+/* Appends what the file holds; "-" is standard input. A text has at most TEXT_MOST bytes, and so has what comes from a device or pipe. */
+bool file_load(const char *path, Limits *limits, Buf *out);
+bool file_load_data(const char *path, Limits *limits, Buf *out);
 
 /* Who may read a file that was not there before; who may read a program may run it, also where something else was before. */
 typedef enum FilePrivacy { FILE_OURS, FILE_EVERYBODYS, FILE_PROGRAM } FilePrivacy;
@@ -25,7 +29,8 @@ typedef struct FilePiece {
     const void *bytes;
     size_t n;
 } FilePiece;
-bool file_store_pieces(const char *path, const FilePiece *pieces, size_t n, FilePrivacy privacy);
+bool file_store_pieces(const char *path, Limits *limits, const FilePiece *pieces, size_t n,
+                       FilePrivacy privacy);
 
 /* The same for what others write: to `beside`, between begin and end. False from begin: nothing is to be ended. */
 typedef struct FileDraft {

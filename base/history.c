@@ -140,7 +140,7 @@ static bool load_beside(const History *h, const char *name, Buf *out)
     buf_bytes(&path, h->path, slash ? (size_t)(slash - h->path) + 1 : 0);
     buf_str(&path, name);
     bool there =
-        !path.failed && access(buf_text(&path), R_OK) == 0 && file_load(buf_text(&path), out);
+        !path.failed && access(buf_text(&path), R_OK) == 0 && file_load(buf_text(&path), NULL, out);
     buf_deinit(&path);
     return there;
 }

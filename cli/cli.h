@@ -73,8 +73,6 @@ int cli_help(const CliCommand *command);
 
 /* ---- work ---------------------------------------------------------------------------------- */
 
-/* Reads a file, "-" for standard input; what is not RELAY_OK has its message. */
-RelayStatus cli_load(const char *path, Buf *out);
 /* What diagnostics call it. */
 const char *cli_name_of(const char *path);
 /* Takes the file (NULL: none) to a stage and shows what comes out. The exit code. */

@@ -13,9 +13,8 @@ static const CliOption options[] = {
 static RelayStatus equal_stage(Face *face, const CliArgs *args, const char *path, const char *other)
 {
     Buf text = {0};
-    RelayStatus loaded = cli_load(path, &text);
-    if (loaded != RELAY_OK)
-        return loaded;
+    if (!face_read(face, path, &text))
+        return face->worst;
     RelayParam params[3];
     size_t n = 0;
     if (other)

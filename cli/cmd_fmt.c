@@ -72,9 +72,8 @@ static RelayStatus finish(Face *face, const CliArgs *args, const char *path, con
 static RelayStatus format_file(Face *face, const CliArgs *args, const char *path)
 {
     Buf text = {0};
-    RelayStatus loaded = cli_load(path, &text);
-    if (loaded != RELAY_OK)
-        return loaded;
+    if (!face_read(face, path, &text))
+        return face->worst;
     bool keeps = cli_value(args, "in-place") || cli_value(args, "check");
     Keep keep = {.show = show_sink(&face->show)};
     RelaySink sink = keeps ? (RelaySink){keep_text, &keep} : keep.show;

@@ -68,7 +68,7 @@ static void listen_early(const char *path, KernelOptions *options)
     arena_init(&arena, NULL);
     /* A pipe can be read only once. */
     bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
-    bool read = file && file_load(path, &text) &&
+    bool read = file && file_load(path, NULL, &text) &&
                 document_read(&d, &arena, (Str){buf_text(&text), text.n}, &error);
     const DocumentValue *at = read ? d.at : NULL;
     Str transport = document_str(&d, read ? document_get(&d, at, "transport") : NULL);

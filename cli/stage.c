@@ -4,9 +4,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "repl/face.h"
-#include "base/file.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +13,8 @@ static int run_stage(Face *face, const CliArgs *args, const char *stage, const c
                      Str bytes)
 {
     Buf text = {0};
-    int status = path ? cli_load(path, &text) : RELAY_OK;
-    if (status != RELAY_OK)
-        return status;
+    if (path && !face_read(face, path, &text))
+        return show_status(&face->show, face->worst);
     RelayRequest request = {
         .stage = stage,
         .text = path ? buf_text(&text) : bytes.ptr,
@@ -85,20 +82,6 @@ int cli_stage_of_file(const CliArgs *args)
 int cli_stage_alone(const CliArgs *args)
 {
     return cli_stage(args, args->command->name, NULL);
-}
-
-RelayStatus cli_load(const char *path, Buf *out)
-{
-    if (file_load(path, out))
-        return RELAY_OK;
-    Show show;
-    int why = errno;
-    show_init(&show, COLOR_NEVER);
-    show_error(&show, "%s cannot be read: %s", path,
-               why == EISDIR ? "it is a folder (one that holds a single NAME.rly can be run)"
-                             : strerror(why));
-    buf_deinit(out);
-    return why == EFBIG ? RELAY_LIMIT : RELAY_USAGE;
 }
 
 const char *cli_name_of(const char *path)

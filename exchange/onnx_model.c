@@ -266,7 +266,7 @@ static bool open_model(OnnxModel *m, const char *path, size_t *n)
         m->file = fopen(path, "rbe");
         *n = (size_t)st.st_size;
     }
-    if (!m->file && (m->bytes = file_read(m->cx->diags, path, n)))
+    if (!m->file && (m->bytes = file_read(&m->cx->limits, m->cx->diags, path, n)))
         m->file = fmemopen(m->bytes, *n, "rb");
     return m->file != NULL;
 }

@@ -120,6 +120,11 @@ typedef struct RelayCell {
  * diagnostics reach `sink` as they come. After an error the session is as before the item that failed. */
 RelayStatus relay_session_eval(RelaySession *s, const RelayCell *cell, RelaySink sink);
 
+/* Reads a text to its end, "-" from standard input, within the limits of the session. The caller frees it. After RELAY_USAGE errno says what
+ * went wrong, and of what ended by a limit the sink was told. */
+RelayStatus relay_session_read(RelaySession *s, const char *path, char **text, size_t *len,
+                               RelaySink sink);
+
 /* Runs what a person wants of every session: the settings that were kept and the start-up file. Only mistakes are shown. */
 void relay_session_start(RelaySession *s, RelaySink sink);
 

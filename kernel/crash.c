@@ -50,7 +50,7 @@ void crash_watch(const char *connection_file, int log, Buf *left)
     path = buf_take(&name);
     log_fd = log;
     running[0] = '\0';
-    if (path && access(path, F_OK) == 0 && file_load(path, left))
+    if (path && access(path, F_OK) == 0 && file_load(path, NULL, left))
         unlink(path);
     for (size_t i = 0; guard_signal(i); i++) {
         struct sigaction before,

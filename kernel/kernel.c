@@ -376,6 +376,18 @@ static void log_output(void *data, const RelayOutput *out)
     kernel_log(data, "at the start: %s", out->title ? out->title : "");
 }
 
+/* A pipe may give its text late. Until then there is nothing that must end in order, and SIGTERM ends the process. */
+static bool load_connection(Kernel *k, const char *path, Buf *why)
+{
+    sigset_t term, before;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &term, &before);
+    bool ok = connection_load(&k->connection, path, why);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
 static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
 {
     json_set_alloc_funcs(memory_alloc, free);
@@ -391,7 +403,7 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
         buf_str(why, "there is no memory");
         return false;
     }
-    if (!connection_load(&k->connection, options->connection_file, why) ||
+    if (!load_connection(k, options->connection_file, why) ||
         (options->sandbox && !enter_sandbox(k, why)))
         return false;
     int ends[2];

@@ -94,8 +94,8 @@ static size_t count(const Server *s)
 static bool is_saved(const Open *o)
 {
     Buf file = {0};
-    bool same = strcmp(o->path, o->uri) != 0 && file_load(o->path, &file) && file.n == o->text.n &&
-                memcmp(buf_text(&file), buf_text(&o->text), file.n) == 0;
+    bool same = strcmp(o->path, o->uri) != 0 && file_load(o->path, NULL, &file) &&
+                file.n == o->text.n && memcmp(buf_text(&file), buf_text(&o->text), file.n) == 0;
     buf_deinit(&file);
     return same;
 }

@@ -130,7 +130,7 @@ static json_t *location_elsewhere(Server *s, const RelayUses *uses)
 {
     Open other = {.uri = uri_of_path(uses->file)};
     json_t *found = NULL;
-    if (other.uri && file_load(uses->file, &other.text)) {
+    if (other.uri && file_load(uses->file, NULL, &other.text)) {
         json_t *line = json_pack("{s:i, s:i}", "line", (int)uses->line - 1, "character", 0);
         size_t from = offset_of(&other, line, s->utf8);
         for (uint32_t i = 1; i < uses->column && from < other.text.n; i++)

@@ -30,7 +30,8 @@ bool editor_run(Buf *text)
     buf_printf(&path, "%s/relay-%ld.rly", file_temporary_folder(), (long)getpid());
     bool made = !path.failed && access(buf_text(&path), F_OK) != 0 &&
                 file_store(buf_text(&path), buf_text(text), text->n, FILE_OURS);
-    bool ok = made && run_on(buf_text(&path)) && file_load(buf_text(&path), &now) && !now.failed;
+    bool ok =
+        made && run_on(buf_text(&path)) && file_load(buf_text(&path), NULL, &now) && !now.failed;
     if (made)
         unlink(buf_text(&path));
     if (ok) {

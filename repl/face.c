@@ -3,6 +3,7 @@
 #include "repl/status.h"
 #include "repl/term.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,27 @@ void face_deinit(Face *f)
     status_free(f->show.status);
     signals_free(f->signals);
     relay_session_free(f->session);
+}
+
+bool face_read(Face *f, const char *path, Buf *out)
+{
+    char *text;
+    size_t len;
+    signals_begin(f->signals);
+    RelayStatus status = relay_session_read(f->session, path, &text, &len, show_sink(&f->show));
+    int why = errno;
+    signals_end(f->signals);
+    if (status == RELAY_OK)
+        *out = (Buf){.at = text, .n = len, .cap = len + 1};
+    if (status == RELAY_USAGE)
+        show_error(&f->show, "%s cannot be read: %s", path,
+                   why == EISDIR ? "it is a folder (one that holds a single NAME.rly can be run)"
+                                 : strerror(why));
+    if (why == EFBIG || why == ENOMEM)
+        status = RELAY_LIMIT;
+    if (status > f->worst)
+        f->worst = status;
+    return status == RELAY_OK;
 }
 
 void face_eval(Face *f, const RelayCell *cell)

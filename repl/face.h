@@ -2,6 +2,7 @@
 #ifndef REPL_FACE_H
 #define REPL_FACE_H
 
+#include "base/buf.h"
 #include "repl/repl.h"
 #include "repl/signals.h"
 
@@ -15,6 +16,8 @@ typedef struct Face {
 /* False, with a message and the status in `worst`, when there is no memory for a session or its engine is not in this build. */
 bool face_init(Face *f, const ReplOptions *options, SignalsUse use);
 void face_deinit(Face *f);
+/* Reads a text, "-" from standard input, into an empty buffer. False after a message; `worst` is its status. */
+bool face_read(Face *f, const char *path, Buf *out);
 /* Runs one cell. */
 void face_eval(Face *f, const RelayCell *cell);
 /* Takes a whole program to a stage; `sink` NULL: what comes out is shown. */

@@ -197,9 +197,7 @@ void script_run_lines(Face *face, ScriptUse use)
 void script_run_file(Face *face, const char *path)
 {
     Buf text = {0};
-    if (!file_load(path, &text)) {
-        input_failed(face, path, errno);
-    } else {
+    if (face_read(face, path, &text)) {
         const char *name = strcmp(path, "-") == 0 ? "input" : path;
         RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name, .go_on = true};
         face_eval(face, &cell);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The format allows 4 GiB of header; a real one takes a hundred bytes. */
 #define HEADER_MOST ((size_t)1 << 20)
@@ -251,14 +252,21 @@ static bool read_file(void *from, void *to, size_t n)
 
 Tensor *npy_read(Limits *limits, Diags *diags, const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        diag_error(diags, E0401_FILE, (Span){0}, "cannot read `%s`: %s", path, strerror(errno));
+    struct stat st;
+    bool regular = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    size_t n = 0;
+    char *bytes = regular ? NULL : file_read(limits, diags, path, &n);
+    if (!regular && !bytes)
         return NULL;
-    }
-    NpyStream s = {read_file, f, path, limits, diags};
-    Tensor *t = npy_read_stream(&s);
-    fclose(f);
+    FILE *f = regular ? fopen(path, "rb") : fmemopen(bytes, n, "rb");
+    Tensor *t = NULL;
+    if (f)
+        t = npy_read_stream(&(NpyStream){read_file, f, path, limits, diags});
+    else
+        diag_error(diags, E0401_FILE, (Span){0}, "cannot read `%s`: %s", path, strerror(errno));
+    if (f)
+        fclose(f);
+    free(bytes);
     return t;
 }
 

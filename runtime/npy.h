@@ -17,8 +17,8 @@ bool npz_read(Limits *limits, Diags *diags, const char *path,
 bool npz_write(Limits *limits, Diags *diags, const char *path, size_t n, const char *const *names,
                Tensor *const *tensors);
 
-/* A whole file, NUL behind it; the caller frees. "-" is standard input. NULL after a diagnostic. */
-char *file_read(Diags *diags, const char *path, size_t *len);
+/* A whole file, NUL behind it; the caller frees. "-" is standard input. NULL after a diagnostic. It asks the limits while nothing comes. */
+char *file_read(Limits *limits, Diags *diags, const char *path, size_t *len);
 /* base/file.h; nothing is written when memory was refused to what made it. */
 bool file_write(Limits *limits, Diags *diags, const char *path, const void *bytes, size_t n);
 bool file_write_pieces(Limits *limits, Diags *diags, const char *path, const FilePiece *pieces,

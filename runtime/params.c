@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ARRAY_MAGIC 0xDD5E40F096B4A13Fu
 #define LIST_MAGIC 0xF7E58D4F05049CB7u
@@ -176,10 +177,16 @@ static bool begins_as_list(const char *path)
 bool params_read(Limits *limits, Diags *diags, const char *path,
                  bool (*found)(void *data, const char *name, Tensor *t), void *data)
 {
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        diag_error(diags, E0401_FILE, (Span){0},
+                   "cannot read `%s`: it is no file, which can be read at any place", path);
+        return false;
+    }
     if (!begins_as_list(path))
         return npz_read(limits, diags, path, found, data);
     size_t n;
-    char *text = file_read(diags, path, &n);
+    char *text = file_read(limits, diags, path, &n);
     if (!text)
         return false;
     ListReader r = {

@@ -160,7 +160,7 @@ static bool take_array(void *data, const char *name, Tensor *t)
 Tensor *bytes_of_file(RelaySession *s, const char *path)
 {
     size_t len;
-    char *text = file_read(s->cx.diags, path, &len);
+    char *text = file_read(&s->cx.limits, s->cx.diags, path, &len);
     int64_t shape = text ? (int64_t)len : 0;
     Tensor *t = text ? tensor_new_raw(&s->cx.limits, dtype_of(DT_UINT8), 1, &shape) : NULL;
     if (t && len)

@@ -231,7 +231,7 @@ static bool load_workload(Bench *b, Arena *arena, const char *dir, const char *n
         return false;
     buf_printf(&path, "%s/%s", dir, w.program);
     size_t len;
-    char *text = file_read(b->s->cx.diags, buf_text(&path), &len);
+    char *text = file_read(&b->s->cx.limits, b->s->cx.diags, buf_text(&path), &len);
     bool ok = text && load(b, buf_text(&path), text, len, w.entry) && take_entry(b, name);
     if (ok && b->n != w.n) {
         diag_error(b->s->cx.diags, E0403_FORMAT, (Span){0},

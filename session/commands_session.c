@@ -27,7 +27,7 @@ static void load(CommandCall *c, char *path)
         free(path);
         return;
     }
-    char *text = path ? file_read(s->cx.diags, path, &len) : NULL;
+    char *text = path ? file_read(&s->cx.limits, s->cx.diags, path, &len) : NULL;
     uint32_t source = text ? sources_add(&s->cx.sources, path, text, len) : 0;
     free(text);
     if (!source) {
@@ -181,7 +181,7 @@ static void edit_file(CommandCall *c)
 {
     char *path = command_file(c);
     size_t n = 0;
-    char *text = path ? file_read(c->s->cx.diags, path, &n) : NULL;
+    char *text = path ? file_read(&c->s->cx.limits, c->s->cx.diags, path, &n) : NULL;
     if (text && (n > EDIT_MOST || memchr(text, 0, n)))
         diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`%s` is no text of at most %d KiB", path,
                    EDIT_MOST >> 10);

@@ -30,7 +30,7 @@ static Module *load_other(RelaySession *s, const char *path)
 {
     size_t len = 0;
     bool input = strcmp(path, "-") == 0;
-    char *text = file_read(s->cx.diags, input ? "/dev/stdin" : path, &len);
+    char *text = file_read(&s->cx.limits, s->cx.diags, input ? "/dev/stdin" : path, &len);
     Module *m = text ? load_program(s, input ? "input" : path, text, len, false) : NULL;
     free(text);
     return m;

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct Imported {
@@ -76,7 +77,7 @@ static Imported *find(RelaySession *s, const char *path)
 static bool is_current(RelaySession *s, const Imported *e)
 {
     size_t len;
-    char *text = e->module ? file_read(s->cx.diags, e->name, &len) : NULL;
+    char *text = e->module ? file_read(&s->cx.limits, s->cx.diags, e->name, &len) : NULL;
     bool same = text && len == e->len && memcmp(text, e->text, len) == 0;
     free(text);
     for (size_t i = 0; same && i < e->module->imports.n; i++) {
@@ -109,7 +110,13 @@ static bool read_file(RelaySession *s, Imported *e)
     module_release(e->module);
     free(e->text);
     e->module = NULL;
-    e->text = file_read(s->cx.diags, e->name, &e->len);
+    struct stat st;
+    if (stat(e->path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        diag_error(s->cx.diags, E0401_FILE, (Span){0},
+                   "cannot import `%s`: it is no file, which can be read again", e->name);
+        return false;
+    }
+    e->text = file_read(&s->cx.limits, s->cx.diags, e->name, &e->len);
     if (!e->text)
         return false;
     e->open = true;

@@ -344,7 +344,7 @@ static void quote_wide(Buf *out, const char *text, size_t len)
 bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args)
 {
     size_t len;
-    char *text = file_read(s->cx.diags, path, &len);
+    char *text = file_read(&s->cx.limits, s->cx.diags, path, &len);
     if (!text)
         return false;
     json_error_t error;

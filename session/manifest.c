@@ -97,7 +97,7 @@ bool manifest_read(RelaySession *s, Arena *arena, const char *dir, const char *n
     Buf path = {0};
     buf_printf(&path, "%s/manifest.json", dir);
     size_t len;
-    char *text = file_read(s->cx.diags, buf_text(&path), &len);
+    char *text = file_read(&s->cx.limits, s->cx.diags, buf_text(&path), &len);
     json_error_t error;
     json_t *root = text ? json_loadb(text, len, 0, &error) : NULL;
     json_t *row = json_object_get(root, name);

@@ -49,7 +49,8 @@ void relay_session_start(RelaySession *s, RelaySink sink)
     static const char *const names[] = {"settings.rly", "startup.rly"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         Buf path = {0}, text = {0};
-        if (config_path(&path, names[i]) && access(path.at, R_OK) == 0 && file_load(path.at, &text))
+        if (config_path(&path, names[i]) && access(path.at, R_OK) == 0 &&
+            file_load(path.at, NULL, &text))
             relay_session_eval(s,
                                &(RelayCell){.text = buf_text(&text),
                                             .len = text.n,

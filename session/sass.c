@@ -144,7 +144,7 @@ bool sass_of(RelaySession *s, Buf *text)
         bool written = file_store(buf_text(&f.text), buf_text(text), text->n, FILE_OURS);
         ok = written && make_sass(s, &f, text, (char *)(uintptr_t)buf_text(&assembler),
                                   (char *)(uintptr_t)buf_text(&reader));
-        file_load(buf_text(ok ? &f.shown : &f.said), &shown);
+        file_load(buf_text(ok ? &f.shown : &f.said), NULL, &shown);
         if (!ok && session_status(s) == RELAY_OK)
             diag_error(s->cx.diags, E0404_LIBRARY, (Span){0}, "NVIDIA's tools refused: %.400s",
                        buf_text(&shown));

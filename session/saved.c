@@ -173,7 +173,7 @@ bool saved_graph_import(RelaySession *s, const ImportWish *wish, Imported *out)
         return false;
     }
     size_t n;
-    char *text = file_read(s->cx.diags, wish->path, &n);
+    char *text = file_read(&s->cx.limits, s->cx.diags, wish->path, &n);
     Module *m = text ? load_program(s, wish->path, text, n, true) : NULL;
     Module *program = m ? with_weights(&sv, m) : NULL;
     free(text);

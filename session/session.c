@@ -1,6 +1,7 @@
 #include "include/relay.h"
 #include "base/memory.h"
 
+#include "base/file.h"
 #include "ir/json_read.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
@@ -10,6 +11,7 @@
 #include "stdlib/stdlib.h"
 #include "typecheck/typecheck.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -376,6 +378,39 @@ bool session_guard(RelaySession *s, RelaySink sink, void (*work)(void *data), vo
     atomic_store(&s->running, false);
     s->sink = (RelaySink){0};
     return false;
+}
+
+typedef struct ReadCall {
+    RelaySession *s;
+    const char *path;
+    RelaySink sink;
+    Buf text;
+    int why; /* 0: it was read, or a limit ended it */
+    RelayStatus status;
+} ReadCall;
+
+static void read_text(void *data)
+{
+    ReadCall *c = data;
+    session_begin(c->s, c->sink);
+    c->why = file_load(c->path, &c->s->cx.limits, &c->text) ? 0 : errno;
+    c->status = session_end(c->s);
+}
+
+RelayStatus relay_session_read(RelaySession *s, const char *path, char **text, size_t *len,
+                               RelaySink sink)
+{
+    ReadCall call = {.s = s, .path = path, .sink = sink};
+    RelayStatus status = session_guard(s, sink, read_text, &call) ? call.status : RELAY_LIMIT;
+    *text = NULL;
+    *len = call.text.n;
+    if (status == RELAY_OK && call.why)
+        status = RELAY_USAGE;
+    if (status == RELAY_OK)
+        *text = buf_take(&call.text);
+    buf_deinit(&call.text);
+    errno = call.why;
+    return status;
 }
 
 /* ---- libraries and imports ----------------------------------------------------------------------------------------------- */

@@ -232,7 +232,7 @@ static void make_program(RelaySession *s, const RelayRequest *r, const Exports *
     size_t n;
     char *bytes = NULL;
     if (find_sibling(s, "relay", relay) && compiled_write(s, w->m, w->n, w->defs, &code) &&
-        (bytes = file_read(s->cx.diags, relay, &n))) {
+        (bytes = file_read(&s->cx.limits, s->cx.diags, relay, &n))) {
         FilePiece pieces[ATTACHED_PIECES];
         buf_bytes(&program, bytes, n);
         cut_to_folder(relay);

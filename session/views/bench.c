@@ -126,7 +126,7 @@ static bool is_found(const PeersFile *f)
 bool peers_read(RelaySession *s, Arena *arena, const char *path, Str workload, Peers *out)
 {
     size_t len;
-    char *text = file_read(s->cx.diags, path, &len);
+    char *text = file_read(&s->cx.limits, s->cx.diags, path, &len);
     *out = (Peers){.file = path};
     PeersFile f = {.s = s, .arena = arena, .path = path, .workload = workload, .out = out};
     bool ok = text && take_file(&f, text, len) && is_found(&f);

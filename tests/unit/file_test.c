@@ -21,7 +21,7 @@ static const char *at(const char *name)
 static bool holds(const char *name, const char *text)
 {
     Buf b = {0};
-    bool same = file_load(at(name), &b) && strcmp(buf_text(&b), text) == 0;
+    bool same = file_load(at(name), NULL, &b) && strcmp(buf_text(&b), text) == 0;
     buf_deinit(&b);
     return same;
 }

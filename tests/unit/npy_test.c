@@ -147,7 +147,7 @@ static void test_archive(void)
     CHECK(!npz_read(&limits, &diags, at("c.npz"), found, &f) && f.n == 3 && diags.n == 0);
     /* A damaged archive: some byte of the first array. */
     size_t n;
-    char *bytes = file_read(&diags, at("c.npz"), &n);
+    char *bytes = file_read(&limits, &diags, at("c.npz"), &n);
     CHECK(bytes && n > 900000);
     bytes[5000] ^= 1;
     CHECK(file_write(&limits, &diags, at("c.npz"), bytes, n));
@@ -169,22 +169,22 @@ static void test_files(void)
     CHECK(file_write(&limits, &diags, at("t"), "two\0!", 5));
     struct stat st;
     CHECK(stat(at("t"), &st) == 0 && (st.st_mode & 0777) == 0600);
-    char *text = file_read(&diags, at("t"), &n);
+    char *text = file_read(&limits, &diags, at("t"), &n);
     CHECK(text && n == 5 && memcmp(text, "two\0!", 6) == 0);
     free(text);
     char link[64];
     snprintf(link, sizeof link, "%s/link", folder);
     CHECK(symlink("t", link) == 0 && file_write(&limits, &diags, link, "", 0));
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
-    text = file_read(&diags, at("t"), &n);
+    text = file_read(&limits, &diags, at("t"), &n);
     CHECK(text && n == 0 && text[0] == '\0');
     free(text);
     CHECK(file_write(&limits, &diags, "/dev/null", "x", 1) && diags.n == 0);
-    CHECK(!file_read(&diags, folder, &n) && diags.last->code == E0401_FILE);
+    CHECK(!file_read(&limits, &diags, folder, &n) && diags.last->code == E0401_FILE);
     CHECK(!file_write(&limits, &diags, folder, "x", 1));
     CHECK(!file_write(&limits, &diags, at("no/such"), "x", 1) && diags.n == 3);
     unlink(link);
-    text = file_read(&diags, "/proc/self/status", &n);
+    text = file_read(&limits, &diags, "/proc/self/status", &n);
     CHECK(text && n > 100);
     free(text);
 }

@@ -71,7 +71,7 @@ static void test_round_trip(void)
     /* What it is, its bytes say and not its name. */
     f.n = 0;
     size_t n;
-    char *bytes = file_read(&diags, path, &n);
+    char *bytes = file_read(&limits, &diags, path, &n);
     CHECK(bytes && file_write(&limits, &diags, at("other.npz"), bytes, n));
     free(bytes);
     CHECK(params_read(&limits, &diags, path, found, &f) && f.n == N);
@@ -101,7 +101,7 @@ static void test_layout(void)
 static void test_damaged(void)
 {
     size_t n;
-    char *bytes = file_read(&diags, at("a.params"), &n);
+    char *bytes = file_read(&limits, &diags, at("a.params"), &n);
     for (size_t i = 9; bytes && i < n; i++) {
         CHECK(file_write(&limits, &diags, at("b.params"), bytes, i));
         CHECK(!params_read(&limits, &diags, path, forget, NULL) && diags.n == 1);
