@@ -1,5 +1,5 @@
 """An interrupt ends every verb with E0501 and exit 3, whenever it comes: while the program's text is awaited, before the
-work begins, and within it."""
+work begins, within it, and while what came of it is written."""
 import os
 import signal
 import subprocess
@@ -52,5 +52,19 @@ with tempfile.TemporaryDirectory() as folder:
         working = start("fmt", path)
         interrupt_soon(working, step * 0.0005)
         ended(f"fmt after {step / 2} ms", working, True)
+    # What is written, and the sum over it that stands before, take a while; an interrupt leaves nothing of it.
+    with open(path, "w", encoding="ascii") as text:
+        text.write('#[version = "0.0.5"]\ndef @main() { full(1f, shape=[60000000]) }\n')
+    os.mkdir(os.path.join(folder, "out"))
+    for step in range(6):
+        writing = start("run", path, "--out", os.path.join(folder, "out", "x.npz"))
+        interrupt_soon(writing, 0.1 + step * 0.2)
+        before = time.monotonic()
+        ended(f"run --out after {0.1 + step * 0.2:.1f} s", writing, True)
+        left = os.listdir(os.path.join(folder, "out"))
+        if writing.returncode and (left or time.monotonic() - before > 0.7):
+            failures.append(f"run --out, step {step}: {left}, after {time.monotonic() - before:.1f} s")
+        for name in left:
+            os.remove(os.path.join(folder, "out", name))
 print("\n".join(failures))
 sys.exit(bool(failures))
