@@ -4,6 +4,7 @@
 #include "base/file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -63,6 +64,20 @@ static void skip(Wire *w)
     drop(w, n);
 }
 
+/* JSON bounds no number: what is beyond an int64 makes all numbers of the message real. The one that its answer repeats is none of them. */
+static json_t *read_message(const char *p, size_t n)
+{
+    json_error_t error;
+    json_t *message = json_loadb(p, n, JSON_REJECT_DUPLICATES, &error);
+    if (message || json_error_code(&error) != json_error_numeric_overflow)
+        return message;
+    message = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    double id = json_real_value(json_object_get(message, "id"));
+    if (id == rint(id) && fabs(id) <= 0x1p53 && json_is_real(json_object_get(message, "id")))
+        json_object_set_new(message, "id", json_integer((json_int_t)id));
+    return message;
+}
+
 WireState wire_next(Wire *w, json_t **out)
 {
     *out = NULL;
@@ -85,8 +100,7 @@ WireState wire_next(Wire *w, json_t **out)
     }
     if (there - header < length)
         return WIRE_WAIT;
-    json_error_t error;
-    *out = json_loadb(p + header, length, JSON_REJECT_DUPLICATES, &error);
+    *out = read_message(p + header, length);
     drop(w, header + length);
     return *out ? WIRE_MESSAGE : WIRE_WRONG;
 }

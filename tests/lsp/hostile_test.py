@@ -46,7 +46,7 @@ def parameters():
     methods = ["hover", "completion", "definition", "references", "documentHighlight",
                "documentSymbol", "semanticTokens/full", "semanticTokens/range", "inlayHint",
                "formatting", "prepareRename", "rename", "codeAction", "codeLens", "diagnostic"]
-    odd = [None, 1, -1, 2 ** 62, 1.5, "", "x", [], {}, [[]], {"line": -5, "character": -5},
+    odd = [None, 1, -1, 2 ** 62, 2 ** 63, -10 ** 30, 1.5, "", "x", [], {}, [[]], {"line": -5, "character": -5},
            {"line": 2 ** 40, "character": 2 ** 40}, {"line": "a", "character": []}]
     for method in methods:
         for value in odd:
@@ -54,7 +54,7 @@ def parameters():
                     "textDocument": {"uri": "file:///tmp/p.rly"}, "position": value,
                     "range": {"start": value, "end": value}, "newName": value, "context": value}):
                 reply = s.ask_raw("textDocument/" + method, params)
-                assert ("result" in reply) != ("error" in reply), reply
+                assert ("result" in reply) != ("error" in reply) and isinstance(reply["id"], int), reply
     for value in odd:
         for method in ("didOpen", "didChange", "didClose", "didSave"):
             s.tell("textDocument/" + method, value)
