@@ -730,14 +730,22 @@ void *unit_late(Unit *u, LateWish wish)
 {
     Gen g;
     Buf why = {0};
+    const Diag *before = u->jit->cx->diags->last;
     gen_init(&g, u, &why);
     bool ok = !g.failed && gen_late(&g, wish) && link_module(&g);
     gen_deinit(&g, ok);
     /* What was begun has changed what a unit that wakes would find. */
     if (!ok)
         keep_not(u);
-    if (why.n > 0 && !wish.shapes)
+    Diag *last = u->jit->cx->diags->last;
+    bool deep = last && last->code == E0121_TOO_DEEP;
+    if (deep && last != before) {
+        diag_note(last,
+                  "compiled code has a copy of a function for each type that it is called at");
+        diag_help(last, "`--exec interp` (or `:engine interp`) has one for all");
+    } else if (!deep && why.n > 0 && !wish.shapes) {
         diag_error(u->jit->cx->diags, E0701_CANNOT_COMPILE, (Span){0}, "%s", buf_text(&why));
+    }
     buf_deinit(&why);
     return ok ? late_found(u, wish) : NULL;
 }
