@@ -32,10 +32,11 @@ uint16_t bfloat_from_double(double v);
 /* The float next to v whose last bit is 1, or v itself: rounding it once more to fewer bits gives what rounding v would. */
 float float_odd(double v);
 
-/* a * b and a + b; false on overflow. */
+/* a * b, a + b and a - b; false on overflow. */
 bool size_mul(size_t a, size_t b, size_t *out);
 bool size_add(size_t a, size_t b, size_t *out);
 bool int64_mul(int64_t a, int64_t b, int64_t *out);
 bool int64_add(int64_t a, int64_t b, int64_t *out);
+bool int64_sub(int64_t a, int64_t b, int64_t *out);
 
 #endif

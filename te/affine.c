@@ -1,6 +1,8 @@
 /* Which positions are linear in the axes, and which stages are contractions. */
 #include "te/internal.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 TeTensor te_tensor(const TeProgram *p, int id)
@@ -21,31 +23,27 @@ static bool const_of(const Te *e, int64_t *v)
 
 enum { LINEAR_DEPTH = 64 };
 
-/* Adds factor * e. Expressions of indices are shallow; deeper ones simply do not count as linear. */
+/* Adds factor * e. Expressions of indices are shallow; deeper ones simply do not count as linear, nor do those whose numbers are too large. */
 static bool add_linear(const Te *e, int64_t factor, TeLinear *out, int depth)
 {
     int64_t v;
     if (depth == LINEAR_DEPTH)
         return false;
-    if (e->kind == TE_NODE_AXIS) {
-        out->k[e->axis] += factor;
-        return true;
-    }
-    if (const_of(e, &v)) {
-        out->c += factor * v;
-        return true;
-    }
+    if (e->kind == TE_NODE_AXIS)
+        return int64_add(out->k[e->axis], factor, &out->k[e->axis]);
+    if (const_of(e, &v))
+        return int64_mul(factor, v, &v) && int64_add(out->c, v, &out->c);
     if (e->kind != TE_NODE_BINARY)
         return false;
     if (e->op == TE_ADD)
         return add_linear(e->a, factor, out, depth + 1) && add_linear(e->b, factor, out, depth + 1);
     if (e->op == TE_SUB)
-        return add_linear(e->a, factor, out, depth + 1) &&
-               add_linear(e->b, -factor, out, depth + 1);
+        return add_linear(e->a, factor, out, depth + 1) && int64_sub(0, factor, &v) &&
+               add_linear(e->b, v, out, depth + 1);
     if (e->op == TE_MUL && const_of(e->b, &v))
-        return add_linear(e->a, factor * v, out, depth + 1);
+        return int64_mul(factor, v, &v) && add_linear(e->a, v, out, depth + 1);
     if (e->op == TE_MUL && const_of(e->a, &v))
-        return add_linear(e->b, factor * v, out, depth + 1);
+        return int64_mul(factor, v, &v) && add_linear(e->b, v, out, depth + 1);
     return false;
 }
 
@@ -107,10 +105,12 @@ bool te_position(const TeProgram *p, const Te *load, TeLinear *out)
         if (!add_linear(flat ? flat : load->index[i], stride, out, 0))
             return false;
         for (; i > first; i--)
-            stride *= t.shape[i];
+            if (!int64_mul(stride, t.shape[i], &stride))
+                return false;
         if (flat && rest && !add_linear(rest, stride, out, 0))
             return false;
-        stride *= t.shape[i];
+        if (i > 0 && !int64_mul(stride, t.shape[i], &stride))
+            return false;
     }
     return true;
 }

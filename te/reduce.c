@@ -5,6 +5,7 @@
  * other, each folded into a strip of results; for reductions over what lies apart. How the work is cut
  * depends on the shapes alone, so results do not depend on the number of threads. */
 #include "base/memory.h"
+#include "base/number.h"
 #include "te/internal.h"
 
 #include <stdlib.h>
@@ -26,12 +27,17 @@ typedef struct Fold {
     char *out;
 } Fold;
 
-static int64_t product(int n, const int64_t *extents)
+/* False where that is more than can be counted. */
+static bool product(int n, const int64_t *extents, int64_t *out)
 {
-    int64_t p = 1;
-    for (int i = 0; i < n; i++)
-        p *= extents[i];
-    return p;
+    bool counted = true, none = false;
+    *out = 1;
+    for (int i = 0; i < n; i++) {
+        counted = counted && int64_mul(*out, extents[i], out);
+        none = none || extents[i] == 0;
+    }
+    *out = none ? 0 : *out;
+    return counted || none;
 }
 
 static void note_fault(TeRun *run, const StripFrame *f)
@@ -193,11 +199,10 @@ static bool run_along(Fold *w)
 {
     TeRun *run = w->run;
     int64_t length = strip_length(w->strip);
-    if (w->reduced * 2 <= length)
+    if (w->reduced <= length / 2)
         return te_run_loop(run, w->space, 1 + 16384 / w->reduced, along_short, w);
     w->chunk = (int64_t)1 << 16;
-    w->chunks =
-        w->reduced > 2 * w->chunk && w->space < 16 ? (w->reduced + w->chunk - 1) / w->chunk : 1;
+    w->chunks = w->reduced > 2 * w->chunk && w->space < 16 ? (w->reduced - 1) / w->chunk + 1 : 1;
     if (w->chunks == 1)
         w->chunk = w->reduced;
     size_t items = (size_t)(w->space * w->chunks);
@@ -354,6 +359,14 @@ static bool goes_across(const Fold *w)
     return w->reduced <= 32;
 }
 
+static bool too_many(TeRun *run)
+{
+    Diag *d = diag_error(run->cx->diags, E0503_MEMORY, run->span,
+                         "a reduction goes through more elements than can be counted");
+    diag_help(d, "is a shape larger than it should be?");
+    return false;
+}
+
 bool te_run_reduce(TeRun *run, const TeStage *s, char *out)
 {
     Fold w = {.run = run, .s = s, .out = out};
@@ -361,8 +374,10 @@ bool te_run_reduce(TeRun *run, const TeStage *s, char *out)
     w.acc = te_fold_dtype(w.id);
     w.acc_size = dtype_row(w.acc)->size;
     w.positions = s->reduce >= TE_ARGMAX;
-    w.space = product(s->rank, s->shape);
-    w.reduced = product(s->n_reduced, s->reduced);
+    int64_t positions;
+    if (!product(s->rank, s->shape, &w.space) || !product(s->n_reduced, s->reduced, &w.reduced) ||
+        !int64_mul(w.space, w.reduced, &positions))
+        return too_many(run);
     if (w.reduced == 0) {
         uint64_t acc = 0;
         te_loop_fold_start(s->reduce, w.acc, &acc);

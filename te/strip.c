@@ -5,6 +5,7 @@
  * is cut, run by run, to the part inside. All others compute their positions as strips of int64. */
 #include "te/strip.h"
 
+#include "base/number.h"
 #include "base/table.h"
 
 #include <assert.h>
@@ -47,8 +48,10 @@ static Runs runs_of(Maker *m, const TeLinear *at)
         int64_t e = s->extent[i], k = at->k[s->axis[i]];
         if (e == 1)
             continue;
-        if (r.n && r.stride[r.n - 1] == k * e) {
-            r.extent[r.n - 1] *= e;
+        int64_t whole, both;
+        if (r.n && int64_mul(k, e, &whole) && r.stride[r.n - 1] == whole &&
+            int64_mul(r.extent[r.n - 1], e, &both)) {
+            r.extent[r.n - 1] = both;
             r.stride[r.n - 1] = k;
             continue;
         }

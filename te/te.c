@@ -172,8 +172,8 @@ static bool fold_consts(TeOp op, int64_t x, int64_t y, int64_t *v)
         return int64_add(x, y, v);
     if (op == TE_MUL)
         return int64_mul(x, y, v);
-    if (op == TE_SUB && y != INT64_MIN)
-        return int64_add(x, -y, v);
+    if (op == TE_SUB)
+        return int64_sub(x, y, v);
     if (op == TE_DIV && y > 0)
         return *v = x / y, true;
     if (op == TE_MOD && y > 0)

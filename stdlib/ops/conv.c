@@ -1,6 +1,8 @@
 /* Convolutions of one, two and three spatial axes, and their transposes. */
 #include "stdlib/ops/conv.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 const char *const conv_data_letters[] = {"NC", "NCW", "NCHW", "NCDHW"};
@@ -156,14 +158,21 @@ static Dim check_weight(Rel *r, Conv *c, const Type *x, const Type *w, bool tran
     return channels >= 0 ? channels : out;
 }
 
-/* The extent of a spatial axis of the result; -2 when the kernel does not fit. */
+/* The extent of a spatial axis of the result; -2 when the kernel does not fit, -3 when that is more than can be counted. */
 static Dim conv_extent(Ctx *cx, const Conv *c, int i, Dim d, Dim k, bool transposed)
 {
     if (k < 0)
         return DIM_ANY;
-    int64_t reach = (k - 1) * c->dilation[i] + 1, pad = c->before[i] + c->after[i];
-    int64_t more = reach - pad + c->more[i] - c->strides[i];
-    if (d >= 0 && (transposed ? d * c->strides[i] + more < 0 : d + pad < reach))
+    int64_t reach, pad = c->before[i] + c->after[i], more, given = d;
+    bool counted = int64_mul(k - 1, c->dilation[i], &reach) && int64_add(reach, 1, &reach) &&
+                   int64_sub(reach, pad, &more) && int64_add(more, c->more[i], &more) &&
+                   int64_sub(more, c->strides[i], &more);
+    if (counted && d >= 0)
+        counted = (!transposed || int64_mul(d, c->strides[i], &given)) &&
+                  int64_add(given, transposed ? more : pad, &given);
+    if (!counted)
+        return d < 0 ? DIM_ANY : -3;
+    if (d >= 0 && given < (transposed ? 0 : reach))
         return -2;
     return transposed ? dim_offset(cx, dim_mul(cx, d, c->strides[i]), more)
                       : dim_windows(cx, d, pad, reach, c->strides[i]);
@@ -198,10 +207,14 @@ RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, D
     for (int i = 0; i < c->n; i++) {
         Dim d = x->dims[c->x[2 + i]], k = kernel[i];
         Dim e = conv_extent(r->cx, c, i, d, k, transposed);
-        if (e == -2) {
+        if (e == -3)
+            diag_help(rel_error(r, E0202_SHAPE, 0, "axis %d would get more than can be counted",
+                                c->x[2 + i]),
+                      "is an extent larger than it should be?");
+        if (e == -2)
             report_extent(r, c, i, d, k, transposed);
+        if (e == -2 || e == -3)
             return REL_FAILED;
-        }
         dims[c->o[2 + i]] = e;
     }
     DType dtype = ops_dtype(r->attrs, "out_dtype", x->dtype);

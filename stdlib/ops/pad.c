@@ -1,6 +1,8 @@
 /* Elements around a tensor. */
 #include "stdlib/ops/ops.h"
 
+#include "base/number.h"
+
 /* The pairs in argument 1; false while they are not known. */
 static bool pad_values(Rel *r, uint32_t n, int64_t *before, int64_t *after)
 {
@@ -28,10 +30,18 @@ static RelResult pad_rel(Rel *r, const Type *t)
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < t->n; i++) {
-        int64_t more = before[i] + after[i];
-        if (t->dims[i] >= 0 && t->dims[i] + more < 0) {
+        int64_t more, extent = 0;
+        bool counted = int64_add(before[i], after[i], &more) &&
+                       (t->dims[i] < 0 || int64_add(t->dims[i], more, &extent));
+        if (!counted) {
+            diag_help(rel_error(r, E0202_SHAPE, 0, "axis %u would get more than can be counted",
+                                (unsigned)i),
+                      "is an extent larger than it should be?");
+            return REL_FAILED;
+        }
+        if (extent < 0) {
             rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld",
-                      (unsigned)i, (long long)t->dims[i], (long long)(t->dims[i] + more));
+                      (unsigned)i, (long long)t->dims[i], (long long)extent);
             return REL_FAILED;
         }
         dims[i] = dim_offset(r->cx, t->dims[i], more);

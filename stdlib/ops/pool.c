@@ -162,7 +162,7 @@ static Te *divisor(TeBuilder *b, const Window *w, TeTensor x, const int64_t *out
         places *= w->size[i];
     }
     if (!some)
-        return te_number(b, d, (double)places);
+        return te_number(b, d, places);
     return te_load(b, count_places(b, w, x, out, d, attrs_bool(b->attrs, "count_include_pad")), at);
 }
 
@@ -228,7 +228,7 @@ static RelResult rel_global(Rel *r)
 
 /* Folds axes of the data whole: the spatial ones. */
 static TeTensor fold_spatial(TeBuilder *b, int n, const int *at, TeReduce kind, DType dtype,
-                             int64_t *places)
+                             double *places)
 {
     TeTensor x = te_input(b, 0);
     Te *index[LETTERS_MOST];
@@ -238,7 +238,7 @@ static TeTensor fold_spatial(TeBuilder *b, int n, const int *at, TeReduce kind, 
     for (int i = 0; i < n; i++) {
         extents[i] = x.shape[at[2 + i]];
         index[at[2 + i]] = te_axis(b, x.rank + i);
-        *places *= extents[i];
+        *places *= (double)extents[i];
     }
     return te_reduce(b, kind, dtype, x.rank, te_out_shape(b, 0), n, extents,
                      te_cast(b, dtype, te_load(b, x, index)));
@@ -247,7 +247,7 @@ static TeTensor fold_spatial(TeBuilder *b, int n, const int *at, TeReduce kind, 
 static void compute_global_max_pool2d(TeBuilder *b)
 {
     int at[LETTERS_MOST];
-    int64_t places;
+    double places;
     layout_places(attrs_string(b->attrs, "layout"), "NCHW", at);
     te_output(b, fold_spatial(b, 2, at, TE_REDUCE_MAX, te_out_dtype(b, 0), &places));
 }
@@ -255,11 +255,11 @@ static void compute_global_max_pool2d(TeBuilder *b)
 static void compute_global_avg_pool2d(TeBuilder *b)
 {
     int at[LETTERS_MOST];
-    int64_t places;
+    double places;
     DType d = mean_dtype(te_out_dtype(b, 0));
     layout_places(attrs_string(b->attrs, "layout"), "NCHW", at);
     TeTensor sum = fold_spatial(b, 2, at, TE_SUM, d, &places);
-    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), te_number(b, d, (double)places));
+    Te *mean = te_binary(b, TE_DIV, ops_at_axes(b, sum), te_number(b, d, places));
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), mean));
 }
 

@@ -1,6 +1,8 @@
 /* Reading images between their pixels, at places that are data. */
 #include "stdlib/ops/ops.h"
 
+#include "base/number.h"
+
 #include <math.h>
 
 enum { SPATIAL_MOST = 3, TAPS_MOST = 4 };
@@ -353,19 +355,24 @@ static RelResult deformable_result(Rel *r, const Type *x, const Type *offset, co
     Dim dims[4], in = x->dims[c.x[1]], kernel = 1;
     dims[c.o[0]] = x->dims[c.x[0]];
     dims[c.o[1]] = w->dims[c.w[0]];
-    bool fits = c.groups > 0 && c.parts > 0 && in == w->dims[c.w[1]] * c.groups &&
-                in % c.parts == 0 && w->dims[c.w[0]] % c.groups == 0;
+    int64_t channels, reach, room, offsets;
+    bool fits = c.groups > 0 && c.parts > 0 && int64_mul(w->dims[c.w[1]], c.groups, &channels) &&
+                in == channels && in % c.parts == 0 && w->dims[c.w[0]] % c.groups == 0;
     for (int i = 0; i < 2; i++) {
         Dim k = w->dims[c.w[2 + i]], d = x->dims[c.x[2 + i]];
-        Dim room = d + c.before[i] + c.after[i] - ((k - 1) * c.dilation[i] + 1);
-        dims[c.o[2 + i]] = room / c.strides[i] + 1;
-        fits = fits && room >= 0 && offset->dims[c.x[2 + i]] == dims[c.o[2 + i]];
-        kernel *= k;
+        fits = fits && int64_mul(k - 1, c.dilation[i], &reach) && int64_add(reach, 1, &reach) &&
+               int64_add(d, c.before[i], &room) && int64_add(room, c.after[i], &room) &&
+               int64_sub(room, reach, &room) && room >= 0 &&
+               int64_add(room / c.strides[i], 1, &dims[c.o[2 + i]]) &&
+               offset->dims[c.x[2 + i]] == dims[c.o[2 + i]] && int64_mul(kernel, k, &kernel);
     }
-    if (fits && offset->dims[c.x[1]] == 2 * kernel * c.parts)
+    fits = fits && int64_mul(kernel, 2, &offsets) && int64_mul(offsets, c.parts, &offsets);
+    if (fits && offset->dims[c.x[1]] == offsets)
         return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", x->dtype), 4, dims);
-    rel_error(r, E0202_SHAPE, 1, "data `%s`, offsets `%s` and weight `%s` do not fit",
-              type_str(r->cx, x), type_str(r->cx, offset), type_str(r->cx, w));
+    Diag *d = rel_error(r, E0202_SHAPE, 1, "data `%s`, offsets `%s` and weight `%s` do not fit",
+                        type_str(r->cx, x), type_str(r->cx, offset), type_str(r->cx, w));
+    diag_help(d,
+              "there are two offsets for each place of the kernel and each element of the result");
     return REL_FAILED;
 }
 

@@ -151,7 +151,7 @@ static RelResult rel_transform(Rel *r)
         return REL_FAILED;
     Dim n = t->dims[2];
     if (!dim_agrees(anchor->dims[1], n) || !dim_agrees(anchor->dims[2], 4) ||
-        !dim_agrees(move->dims[1], n < 0 ? DIM_ANY : 4 * n)) {
+        !dim_agrees(move->dims[1], n < 0 ? DIM_ANY : dim_mul(r->cx, 4, n))) {
         rel_error(r, E0202_SHAPE, 0, "scores `%s`, moves `%s` and anchors `%s` do not fit",
                   type_str(r->cx, t), type_str(r->cx, move), type_str(r->cx, anchor));
         return REL_FAILED;
