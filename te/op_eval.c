@@ -143,15 +143,29 @@ static Value eval_typed(OpCall *c, const Type *const *types, const Type *result)
     return v;
 }
 
-/* Arithmetic of extents that came out below zero; `?` is right where data decides. */
-static bool is_negative(const Type *t, const Op *op)
+static bool is_below(const Type *t, Dim least)
 {
-    Dim least = op->flags & OP_SHAPE_FROM_DATA ? DIM_ANY : 0;
     for (uint32_t i = 0; i < t->n; i++)
         if (t->kind == TYPE_TENSOR  ? t->dims[i] < least
-            : t->kind == TYPE_TUPLE ? is_negative(t->parts[i], op)
+            : t->kind == TYPE_TUPLE ? is_below(t->parts[i], least)
                                     : false)
             return true;
+    return false;
+}
+
+/* Where data does not decide, `?` is an extent that cannot be counted: no memory has room for it. */
+static bool is_sound(const OpCall *c, const Type *result)
+{
+    if (is_below(result, DIM_ANY)) {
+        diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span, "`%s` gives an extent below zero",
+                   c->op->name);
+        return false;
+    }
+    if (c->op->flags & OP_SHAPE_FROM_DATA || !is_below(result, 0))
+        return true;
+    Diag *d = diag_error(c->cx->diags, E0503_MEMORY, c->span,
+                         "`%s` gives an extent that cannot be counted", c->op->name);
+    diag_help(d, "is a shape larger than it should be?");
     return false;
 }
 
@@ -184,12 +198,7 @@ static Value eval_call(OpCall *c)
                    (unsigned)i, op->name);
     } else {
         const Type *result = op_type(cx, op, c->attrs, c->span, n, types, values);
-        if (result && is_negative(result, op)) {
-            diag_error(cx->diags, E0303_RUNTIME_SHAPE, c->span, "`%s` gives an extent below zero",
-                       op->name);
-            result = NULL;
-        }
-        if (result)
+        if (result && is_sound(c, result))
             v = eval_typed(c, types, result);
     }
     arena_deinit(&scratch);
