@@ -1,5 +1,7 @@
 /* Cells: item by item through parser, checker and engine. */
 #include "ir/print.h"
+#include "ir/walk.h"
+#include "passes/facts.h"
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
@@ -168,6 +170,54 @@ static void note_command(RelaySession *s, const CellItem *item)
     buf_deinit(&b);
 }
 
+typedef struct Writing {
+    RelaySession *s;
+    const Module *m;
+    PtrMap seen; /* what names and variables stand for */
+    Vec(const Expr *) todo;
+    Arena arena;
+    bool outside; /* a variable of the session holds code or references */
+    bool writes;
+} Writing;
+
+static void note_outside(void *data, Var *v)
+{
+    Writing *w = data;
+    w->outside |= v->base.type && type_holds_code(v->base.type);
+}
+
+static WalkNext note_writing(void *data, const Expr *e)
+{
+    Writing *w = data;
+    const GlobalVar *g = expr_as_global(e);
+    const Def *def = g ? find_global(w->m, w->s->env, g->name) : NULL;
+    const Expr *code = def && def->fn        ? def->fn->body
+                       : e->kind == EXPR_VAR ? session_written(w->s, expr_as_var(e))
+                                             : NULL;
+    w->writes |= e->kind == EXPR_REF_WRITE;
+    if (code && !ptrmap_has(&w->seen, code)) {
+        ptrmap_put(&w->seen, code, NULL);
+        vec_push(&w->todo, &w->arena, code);
+    }
+    return w->writes ? WALK_STOP : WALK_ON;
+}
+
+/* Whether the expression may have written into a reference that a variable has. */
+static bool may_write(RelaySession *s, const Module *m)
+{
+    Writing w = {.s = s, .m = m};
+    ir_free_vars(m->expr, note_outside, &w);
+    if (!w.outside)
+        return false;
+    arena_init(&w.arena, NULL);
+    vec_push(&w.todo, &w.arena, m->expr);
+    while (w.todo.n && !w.writes)
+        ir_walk(vec_pop(&w.todo), note_writing, NULL, &w);
+    ptrmap_deinit(&w.seen);
+    arena_deinit(&w.arena);
+    return w.writes;
+}
+
 /* A command that binds variables is noted as such, unless it noted something itself. */
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
@@ -181,6 +231,8 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
         journal_add(s, item->span);
     else if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)
         note_command(s, item);
+    else if (item->kind == CELL_EXPR && s->journals && may_write(s, item->module))
+        s->unsaid++;
     return ok;
 }
 

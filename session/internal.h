@@ -97,6 +97,7 @@ struct RelaySession {
         journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
     double journal_seconds; /* that this took */
+    size_t unsaid; /* cells that are not in it, and perhaps wrote into references of variables */
     Buf answers; /* what a person was asked for by the running command, each behind a blank */
     uint64_t binds; /* of variables, and of what commands made definitions of, so far */
     uint64_t defines; /* environments so far: pointers to them come again */

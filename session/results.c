@@ -332,6 +332,9 @@ void command_save(CommandCall *c)
         Buf b = {0};
         buf_printf(&b, "%zu line%s in %s; `:load` defines it all again", lines,
                    lines == 1 ? "" : "s", path);
+        if (s->unsaid)
+            buf_printf(&b, ", without what %zu cell%s wrote into references", s->unsaid,
+                       s->unsaid == 1 ? "" : "s");
         if (s->journal_seconds >= long_seconds)
             buf_printf(&b, ", which took %.0f s; `:write` keeps what a variable is",
                        s->journal_seconds);

@@ -141,6 +141,7 @@ void session_reset(RelaySession *s)
     undo_forget(s);
     buf_deinit(&s->journal);
     s->journal_seconds = 0;
+    s->unsaid = 0;
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);

@@ -30,10 +30,21 @@ static const char *field_name(Arena *arena, const char *name, uint32_t i)
     return buf_keep(&b, arena);
 }
 
+/* The same as the program says it, where it is that of a variable: %x, %x.0, %x.1.0. */
+static const char *shown_name(Arena *arena, const Var *var, const char *name)
+{
+    Buf b = {0};
+    if (!var)
+        return name;
+    buf_printf(&b, "%%%s%s", var->name->text, name + strlen("result"));
+    return buf_keep(&b, arena);
+}
+
 /* ---- writing ---------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct Collected {
     RelaySession *s;
+    const Var *var; /* NULL: a result */
     Arena arena;
     Vec(const char *) names;
     Vec(Tensor *) tensors;
@@ -52,7 +63,7 @@ static bool collect(Collected *c, Value v, const char *name, int depth)
         diag_error(c->s->cx.diags, E0402_USAGE, (Span){0},
                    "`%s` is no tensor: only tensors, tuples and data of them can be "
                    "written to a file of arrays",
-                   name);
+                   shown_name(&c->arena, c->var, name));
         return false;
     }
     Tensor *t = value_to_tensor(&c->s->cx.limits, v);
@@ -63,9 +74,9 @@ static bool collect(Collected *c, Value v, const char *name, int depth)
     return true;
 }
 
-static bool write_tensors(RelaySession *s, const char *path, Value v, size_t *n)
+static bool write_tensors(RelaySession *s, const char *path, const Var *var, Value v, size_t *n)
 {
-    Collected c = {.s = s};
+    Collected c = {.s = s, .var = var};
     arena_init(&c.arena, &s->cx.limits);
     bool ok = collect(&c, v, "result", 0) &&
               params_write(&s->cx.limits, s->cx.diags, path, c.tensors.n, c.names.at, c.tensors.at);
@@ -79,7 +90,7 @@ static bool write_tensors(RelaySession *s, const char *path, Value v, size_t *n)
 bool write_result(RelaySession *s, const char *path, Value v)
 {
     size_t n;
-    return write_tensors(s, path, v, &n);
+    return write_tensors(s, path, NULL, v, &n);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------------- */
@@ -92,6 +103,7 @@ typedef struct Found {
 
 typedef struct Reading {
     RelaySession *s;
+    const Var *var; /* what takes them */
     const char *path;
     Arena arena;
     Vec(Found) found;
@@ -143,7 +155,8 @@ static Value read_value(Reading *r, Value now, const char *name, int depth)
             refuse_depth(r->s);
         else
             diag_error(r->s->cx.diags, E0402_USAGE, (Span){0},
-                       "`%s` is no tensor: files of arrays hold no such values", name);
+                       "`%s` is no tensor: files of arrays hold no such values",
+                       shown_name(&r->arena, r->var, name));
         return value_none();
     }
     uint32_t n = object_n(now.object);
@@ -176,9 +189,9 @@ static bool all_used(Reading *r)
     return true;
 }
 
-static Value read_tensors(RelaySession *s, const char *path, Value now)
+static Value read_tensors(RelaySession *s, const char *path, const Var *var, Value now)
 {
-    Reading r = {.s = s, .path = path};
+    Reading r = {.s = s, .path = path, .var = var};
     arena_init(&r.arena, &s->cx.limits);
     Value v = params_read(&s->cx.limits, s->cx.diags, path, take_array, &r)
                   ? read_value(&r, now, "result", 0)
@@ -216,7 +229,7 @@ void command_write(CommandCall *c)
     const Local *l = command_need(c, "a variable and a file") ? variable_of(c) : NULL;
     char *path = l && command_need(c, "a file") ? command_rest(c) : NULL;
     size_t n;
-    if (path && session_may_write(c->s, path) && write_tensors(c->s, path, l->value, &n))
+    if (path && session_may_write(c->s, path) && write_tensors(c->s, path, l->var, l->value, &n))
         emit_printf(c->s, RELAY_OUTPUT_DISPLAY,
                     "%zu array%s in %s; `:read %%%s` takes them from there", n, n == 1 ? "" : "s",
                     path, l->var->name->text);
@@ -227,7 +240,7 @@ void command_read(CommandCall *c)
 {
     const Local *l = command_need(c, "a variable and a file") ? variable_of(c) : NULL;
     char *path = l && command_need(c, "a file") ? command_file(c) : NULL;
-    Value v = path ? read_tensors(c->s, path, l->value) : value_none();
+    Value v = path ? read_tensors(c->s, path, l->var, l->value) : value_none();
     if (!value_is_none(v)) {
         session_rebind(c->s, l, v);
         emit_printf(c->s, RELAY_OUTPUT_DISPLAY, "%%%s is what %s holds", l->var->name->text, path);
