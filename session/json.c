@@ -341,6 +341,8 @@ static void quote_wide(Buf *out, const char *text, size_t len)
     }
 }
 
+enum { JANSSON_DEPTH_MOST = 2048 }; /* its own bound, which it names nowhere */
+
 bool json_read_args(RelaySession *s, const char *path, Module *m, const Function *fn, Value *args)
 {
     size_t len;
@@ -359,6 +361,14 @@ bool json_read_args(RelaySession *s, const char *path, Module *m, const Function
     free(text);
     if (!root && limit_refused(&s->cx.limits))
         return false;
+    if (!root && json_error_code(&error) == json_error_stack_overflow) {
+        Diag *d = diag_error(s->cx.diags, E0403_FORMAT, (Span){0},
+                             "`%s` is nested more than %d levels deep, which is not read", path,
+                             JANSSON_DEPTH_MOST);
+        diag_note(d, "each cell of a list takes two levels");
+        diag_help(d, "give what is long as a tensor, and let the program make the list of it");
+        return false;
+    }
     if (!root) {
         diag_error(s->cx.diags, E0403_FORMAT, (Span){0}, "`%s` is not JSON: line %d, column %d: %s",
                    path, error.line, error.column, error.text);
