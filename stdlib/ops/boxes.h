@@ -14,13 +14,35 @@ void scored_sort(Limits *limits, Scored *all, int64_t n);
 /* Room for n of them and to sort them; NULL when memory is refused. It is a tensor, so that it counts. */
 Tensor *kernel_scored(OpCall *c, int64_t n);
 
-/* The common part of two boxes in what they cover together; their corners may stand in either order. `edge` is 1 where coordinates
- * name pixels that belong to the box, else 0. */
-double boxes_overlap(const double *a, const double *b, double edge);
-/* Goes through boxes in this order and keeps those that overlap none kept before by more than `threshold`: their numbers to `kept`,
- * at most `most` of them. How many. */
-int64_t boxes_keep(Limits *limits, const double *boxes, const Scored *order, int64_t n,
-                   double threshold, double edge, int64_t most, int64_t *kept);
+/* A box: its corners in order, and what else must agree for two to overlap. */
+typedef struct Box {
+    double low[2], high[2], area, kind;
+} Box;
+
+/* Boxes that were kept, and when others overlap them too much: when the common part of two in what they cover together is above the
+ * threshold, or is no number. */
+enum { BOX_BLOCK = 16 };
+typedef struct BoxSet {
+    double threshold;
+    bool at_threshold; /* it is too much already */
+    double edge; /* 1 where coordinates name pixels that belong to the box, else 0 */
+    double bound; /* the greatest number that is not too much, where the threshold is positive */
+    Tensor *room;
+    double *column[6]; /* of a Box's numbers */
+    int64_t n;
+} BoxSet;
+
+/* With the threshold and the edge set: makes room for n boxes, which tensor_release gives back. */
+bool box_set_begin(OpCall *c, BoxSet *s, int64_t n);
+/* Of corners in either order. */
+Box box_of(const BoxSet *s, const double *corners, double kind);
+void box_set_add(BoxSet *s, const Box *b);
+/* Whether one of the set is of the kind of b and overlaps it too much. */
+bool box_set_meets(const BoxSet *s, const Box *b);
+/* Goes through boxes in this order and keeps those that overlap none kept before too much: their numbers to `kept`, at most `most` of
+ * them. How many. */
+int64_t boxes_keep(Limits *limits, BoxSet *s, const double *boxes, const Scored *order, int64_t n,
+                   int64_t most, int64_t *kept);
 
 /* The elements of tensors of these types. */
 static inline double *reals(const Tensor *t)

@@ -99,6 +99,7 @@ typedef struct Nms {
     int64_t n, width, id, score, coord, top_k, most;
     double threshold;
     bool force;
+    bool seen; /* the rows are the result, where they stand */
 } Nms;
 
 /* A row counts while its score is positive and its class none of the suppressed. */
@@ -132,31 +133,43 @@ static void order_rows(Limits *limits, const Nms *s, const double *rows, int64_t
     }
 }
 
-static bool suppress(Limits *limits, const Nms *s, int64_t valid, double *rows, int64_t *at)
+/* Whether a row kept before overlaps this one too much: then it counts no more. */
+static bool suppressed(const Nms *s, BoxSet *kept, double *row)
 {
-    for (int64_t j = 0; s->threshold > 0 && j < valid; j++) {
-        const double *a = rows + j * s->width;
+    if (!(s->threshold > 0) || !alive(s, row))
+        return false;
+    Box b = box_of(kept, row + s->coord, s->force || s->id < 0 ? 0 : row[s->id]);
+    if (!box_set_meets(kept, &b)) {
+        box_set_add(kept, &b);
+        return false;
+    }
+    row[s->score] = -1;
+    if (s->id >= 0)
+        row[s->id] = -1;
+    return true;
+}
+
+/* Each row, best first, is kept or suppressed by one that was. Which of the two it is behind as many as are to be kept shows in nothing but
+ * the rows where they stand. */
+static bool suppress(Limits *limits, const Nms *s, BoxSet *kept, int64_t valid, double *rows,
+                     int64_t *at)
+{
+    int64_t found = 0;
+    kept->n = 0;
+    for (int64_t k = 0; k < valid; k++) {
+        double *row = rows + k * s->width;
+        bool enough = s->most > 0 && found == s->most;
         if (limit_hit(limits))
             return false;
-        if (!alive(s, a))
-            continue;
-        for (int64_t k = j + 1; k < valid && !limit_hit_at(limits, k); k++) {
-            double *b = rows + k * s->width;
-            if (!alive(s, b) || !(s->force || s->id < 0 || a[s->id] == b[s->id]) ||
-                boxes_overlap(a + s->coord, b + s->coord, 0) < s->threshold)
-                continue;
-            b[s->score] = -1;
-            if (s->id >= 0)
-                b[s->id] = -1;
+        if ((enough && !s->seen) || suppressed(s, kept, row))
             at[k] = -1;
-        }
-    }
-    int64_t found = 0;
-    for (int64_t j = 0; s->most > 0 && j < valid && !limit_hit_at(limits, j); j++) {
-        if (at[j] < 0 || found++ < s->most)
+        if (at[k] < 0)
             continue;
-        erase(rows + j * s->width, s->width);
-        at[j] = -1;
+        if (enough) {
+            erase(row, s->width);
+            at[k] = -1;
+        } else
+            found++;
     }
     return true;
 }
@@ -185,8 +198,8 @@ static void set_indices(Limits *limits, const Nms *s, const int64_t *at, const i
         out[i] = -1;
 }
 
-static bool nms_run(OpCall *c, const Nms *s, Tensor *const in[3], Tensor *const work[3],
-                    Tensor *const out[2])
+static bool nms_run(OpCall *c, const Nms *s, BoxSet *kept, Tensor *const in[3],
+                    Tensor *const work[3], Tensor *const out[2])
 {
     for (int64_t b = 0; b < in[0]->shape[0]; b++) {
         double *rows = reals(work[0]) + b * s->n * s->width;
@@ -194,7 +207,7 @@ static bool nms_run(OpCall *c, const Nms *s, Tensor *const in[3], Tensor *const 
         valid = valid < 0 ? 0 : valid > s->n ? s->n : valid;
         order_rows(&c->cx->limits, s, reals(in[0]) + b * s->n * s->width, valid,
                    (Scored *)(void *)work[2]->data, rows, at);
-        if (!suppress(&c->cx->limits, s, valid, rows, at))
+        if (!suppress(&c->cx->limits, s, kept, valid, rows, at))
             return false;
         if (out[0])
             set_indices(&c->cx->limits, s, at, longs(in[2]) + b * s->n, ints(out[0]) + b * s->n,
@@ -217,7 +230,9 @@ static bool kernel_nms(OpCall *c)
              .top_k = attrs_int(c->attrs, "top_k", -1),
              .force = attrs_bool(c->attrs, "force_suppress"),
              .most = (int64_t)kernel_number(c, 3, -1),
-             .threshold = kernel_number(c, 4, 0)};
+             .threshold = kernel_number(c, 4, 0),
+             .seen = !indices && !attrs_bool(c->attrs, "invalid_to_bottom")};
+    BoxSet kept = {.threshold = s.threshold, .at_threshold = true};
     good = good && columns_good(c, in[0]) &&
            column_good(c, "coord_start", s.coord, in[0]->shape[2] - 3, 0);
     if (good) {
@@ -229,12 +244,13 @@ static bool kernel_nms(OpCall *c)
         for (uint32_t i = 0; indices && i < 2; i++)
             out[i] = kernel_out(c, i);
         good = work[0] && work[1] && work[2] && (!indices || (out[0] && out[1])) &&
-               nms_run(c, &s, in, work, out);
+               box_set_begin(c, &kept, s.n) && nms_run(c, &s, &kept, in, work, out);
     }
     Tensor *rows =
         work[0] && !indices && good ? kernel_cast(c, tensor_retain(work[0]), c->type->dtype) : NULL;
     kernel_release(3, in);
     kernel_release(3, work);
+    tensor_release(kept.room);
     if (good)
         return indices ? kernel_set_tuple(c, 2, out) : kernel_set(c, rows);
     kernel_release(2, out);
@@ -273,9 +289,10 @@ static RelResult rel_all_class(Rel *r)
 /* What the kernels by class share: boxes (b, n, 4), scores, room for the order and for what is kept of one class. */
 typedef struct ByClass {
     Tensor *boxes, *scores, *order, *kept;
+    BoxSet set;
     int64_t batches, classes, n;
     int64_t stride, step; /* of scores: from class to class, from box to box */
-    double iou, least;
+    double least;
 } ByClass;
 
 static bool by_class_begin(OpCall *c, ByClass *s, int class_axis)
@@ -296,12 +313,12 @@ static bool by_class_begin(OpCall *c, ByClass *s, int class_axis)
     }
     s->order = kernel_scored(c, s->n);
     s->kept = tensor_new(&c->cx->limits, int64_dtype, 1, &s->n);
-    return s->order && s->kept;
+    return s->order && s->kept && box_set_begin(c, &s->set, s->n);
 }
 
 static void by_class_end(ByClass *s)
 {
-    kernel_release(4, (Tensor *[]){s->boxes, s->scores, s->order, s->kept});
+    kernel_release(5, (Tensor *[]){s->boxes, s->scores, s->order, s->kept, s->set.room});
 }
 
 static double score_of(const ByClass *s, int64_t batch, int64_t class, int64_t box)
@@ -321,7 +338,7 @@ static int64_t keep_class(OpCall *c, ByClass *s, int64_t batch, int64_t class, i
             order[n++] = (Scored){score, i};
     }
     scored_sort(&c->cx->limits, order, n);
-    return boxes_keep(&c->cx->limits, reals(s->boxes) + batch * s->n * 4, order, n, s->iou, 0, most,
+    return boxes_keep(&c->cx->limits, &s->set, reals(s->boxes) + batch * s->n * 4, order, n, most,
                       longs(s->kept));
 }
 
@@ -352,7 +369,7 @@ static void all_class_run(OpCall *c, ByClass *s, int64_t most, Tensor *const out
 
 static bool kernel_all_class(OpCall *c)
 {
-    ByClass s = {.iou = kernel_number(c, 3, 0), .least = kernel_number(c, 4, 0)};
+    ByClass s = {.set.threshold = kernel_number(c, 3, 0), .least = kernel_number(c, 4, 0)};
     uint32_t n = c->type->n;
     Tensor *out[3] = {NULL};
     bool good = by_class_begin(c, &s, 1);
@@ -426,7 +443,7 @@ static void regular_run(OpCall *c, ByClass *s, Scored *all, Tensor *const out[4]
 
 static bool kernel_regular(OpCall *c)
 {
-    ByClass s = {.iou = attrs_float(c->attrs, "iou_threshold"),
+    ByClass s = {.set.threshold = attrs_float(c->attrs, "iou_threshold"),
                  .least = attrs_float(c->attrs, "score_threshold")};
     Tensor *out[4] = {NULL}, *all = NULL;
     bool good = by_class_begin(c, &s, 2) && (all = kernel_scored(c, s.n * s.classes));

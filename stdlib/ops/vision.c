@@ -260,6 +260,7 @@ static RelResult rel_proposal(Rel *r)
 
 typedef struct Proposal {
     Tensor *scores, *moves, *info, *boxes, *order, *kept, *out;
+    BoxSet set;
     int anchors;
     double anchor[LIST_MOST * LIST_MOST][4];
     double stride, least;
@@ -324,7 +325,7 @@ static double propose(const Proposal *p, int64_t b, int64_t k, int64_t y, int64_
     return reals(p->scores)[((b * 2 * n + n + k) * h + y) * w + x];
 }
 
-static void propose_batch(OpCall *c, const Proposal *p, int64_t b)
+static void propose_batch(OpCall *c, Proposal *p, int64_t b)
 {
     int64_t h = p->scores->shape[2], w = p->scores->shape[3], n = 0;
     int64_t before = attrs_int(c->attrs, "rpn_pre_nms_top_n", 0);
@@ -337,9 +338,8 @@ static void propose_batch(OpCall *c, const Proposal *p, int64_t b)
     scored_sort(&c->cx->limits, order, n);
     if (before > 0 && before < n)
         n = before;
-    int64_t found =
-        boxes_keep(&c->cx->limits, reals(p->boxes), order, n, attrs_float(c->attrs, "threshold"), 1,
-                   most < n ? most : n, longs(p->kept));
+    int64_t found = boxes_keep(&c->cx->limits, &p->set, reals(p->boxes), order, n,
+                               most < n ? most : n, longs(p->kept));
     for (int64_t i = 0; found && i < most && !limit_hit_at(&c->cx->limits, i); i++) {
         double *to = reals(p->out) + (b * most + i) * 5;
         to[0] = (double)b;
@@ -365,20 +365,22 @@ static bool proposal_begin(OpCall *c, Proposal *p)
     p->order = kernel_scored(c, n);
     p->kept = tensor_new(&c->cx->limits, int64_dtype, 1, &n);
     p->out = tensor_new(&c->cx->limits, float64_dtype, 2, c->type->dims);
-    return p->boxes && p->order && p->kept && p->out;
+    return p->boxes && p->order && p->kept && p->out && box_set_begin(c, &p->set, n);
 }
 
 static bool kernel_proposal(OpCall *c)
 {
     Proposal p = {.stride = (double)attrs_int(c->attrs, "feature_stride", 16),
                   .least = (double)attrs_int(c->attrs, "rpn_min_size", 16),
-                  .iou_loss = attrs_bool(c->attrs, "iou_loss")};
+                  .iou_loss = attrs_bool(c->attrs, "iou_loss"),
+                  .set = {.threshold = attrs_float(c->attrs, "threshold"), .edge = 1}};
     bool good = proposal_begin(c, &p);
     for (int64_t b = 0; good && b < p.scores->shape[0]; b++) {
         propose_batch(c, &p, b);
         good = !limit_hit(&c->cx->limits);
     }
-    kernel_release(6, (Tensor *[]){p.scores, p.moves, p.info, p.boxes, p.order, p.kept});
+    kernel_release(7,
+                   (Tensor *[]){p.scores, p.moves, p.info, p.boxes, p.order, p.kept, p.set.room});
     if (good)
         return kernel_set(c, kernel_cast(c, p.out, c->type->dtype));
     tensor_release(p.out);

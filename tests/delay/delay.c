@@ -107,6 +107,12 @@ static const struct Row {
      "let %at = reshape(arange(0, 45000, 1, dtype=\"int32\"), newshape=[1, 45000]);",
      "vision.non_max_suppression(%b, %n, %at, -1, 0.9f, force_suppress=True, "
      "return_indices=False)"},
+    {"all_class_nms",
+     "let %b = reshape(multiply(arange(0f, 180000f, 1f, dtype=\"float32\"), 10f), newshape=[1, "
+     "45000, 4]);\n"
+     "let %s = reshape(sin(arange(0f, 9000000f, 1f, dtype=\"float32\")), newshape=[1, 200, "
+     "45000]);",
+     "vision.all_class_non_max_suppression(%b, %s, 45000i64, 0.9f, 0f)"},
     {"get_valid_counts",
      "let %b = reshape(sin(arange(0f, 60000000f, 1f, dtype=\"float32\")), newshape=[1, 10000000, "
      "6]);",

@@ -88,7 +88,8 @@ def boxes(n):
 
 
 def nms_cases():
-    for n, most, top in [(1, -1, -1), (6, -1, -1), (20, -1, -1), (20, 3, -1), (20, -1, 8), (0, -1, -1)]:
+    for n, most, top in [(1, -1, -1), (6, -1, -1), (20, -1, -1), (20, 3, -1), (20, -1, 8), (0, -1, -1),
+                         (300, -1, -1), (300, 40, -1)]:
         classes = RNG.integers(0, 2, n).astype("float32")
         rows = np.concatenate([classes[:, None], RNG.uniform(0.1, 1, (n, 1)).astype("float32"), boxes(n)], 1)
         order = np.argsort(-rows[:, 1], kind="stable")
@@ -97,6 +98,12 @@ def nms_cases():
             if all(rows[k, 0] != rows[i, 0] or iou(rows[k, 2:].astype(float), rows[i, 2:].astype(float)) < 0.4
                    for k in kept):
                 kept.append(i)
+        there = np.full((1, n, 6), -1, "float32")  # what is suppressed has lost class and score, what is too much all
+        for place, i in enumerate(order[:top] if top > 0 else order):
+            if i not in kept:
+                there[0, place, 2:] = rows[i, 2:]
+            elif most < 0 or i in kept[:most]:
+                there[0, place] = rows[i]
         kept = kept[:most] if most > 0 else kept
         names = np.full((1, n), -1, "int32")
         names[0, :len(kept)] = kept
@@ -106,6 +113,7 @@ def nms_cases():
         front = np.full((1, n, 6), -1, "float32")
         front[0, :len(kept)] = rows[kept]
         yield Case(text + ", return_indices=False, invalid_to_bottom=True)", args, front)
+        yield Case(text + ", return_indices=False)", args, there)
         good = rows[:, 1] > 0.5
         counted = np.full((1, n, 6), -1, "float32")
         counted[0, :good.sum()] = rows[good]
