@@ -2,6 +2,7 @@
 #include "stdlib/ops/boxes.h"
 
 #include "base/clones.h"
+#include "stdlib/ops/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -99,38 +100,33 @@ bool box_set_meets(const BoxSet *s, const Box *b)
     return false;
 }
 
-static bool stands_before(const Scored *x, const Scored *y)
+/* A key that is the less the greater the score; both zeros alike, what is no number behind everything. */
+static uint64_t key_of(double score)
 {
-    return x->score != y->score ? x->score > y->score : x->at < y->at;
+    uint64_t bits = 0, sign = (uint64_t)1 << 63;
+    if (score != score)
+        return UINT64_MAX;
+    if (score != 0)
+        memcpy(&bits, &score, sizeof bits);
+    return bits & sign ? bits : ~bits & ~sign;
 }
 
 void scored_sort(Limits *limits, Scored *all, int64_t n)
 {
-    Scored *from = all, *to = all + n;
-    for (int64_t run = 1; run < n; run *= 2) {
-        int64_t i = 0, j = 0, mid = 0, high = 0;
-        for (int64_t k = 0; k < n; k++) {
-            if (limit_hit_at(limits, k))
-                return;
-            if (k == high) {
-                i = high;
-                j = mid = least(i + run, n);
-                high = least(mid + run, n);
-            }
-            bool left = i < mid && (j >= high || stands_before(&from[i], &from[j]));
-            to[k] = left ? from[i++] : from[j++];
-        }
-        Scored *t = from;
-        from = to;
-        to = t;
-    }
-    if (from != all)
-        memcpy(all, from, (size_t)n * sizeof *all);
+    Item *items = (Item *)(void *)(all + n), *room = items + n;
+    for (int64_t i = 0; i < n && !limit_hit_at(limits, i); i++)
+        items[i] = (Item){key_of(all[i].score), i};
+    const Item *order = limit_hit(limits) ? NULL : order_sort(limits, items, room, n, 64);
+    Scored *sorted = (Scored *)(void *)(order == items ? room : items);
+    for (int64_t i = 0; order && i < n && !limit_hit_at(limits, i); i++)
+        sorted[i] = all[order[i].at];
+    if (order)
+        memcpy(all, sorted, (size_t)n * sizeof *all);
 }
 
 Tensor *kernel_scored(OpCall *c, int64_t n)
 {
-    return tensor_new(&c->cx->limits, float64_dtype, 1, (int64_t[]){4 * n + 1});
+    return tensor_new(&c->cx->limits, float64_dtype, 1, (int64_t[]){6 * n + 1});
 }
 
 int64_t boxes_keep(Limits *limits, BoxSet *s, const double *boxes, const Scored *order, int64_t n,

@@ -9,7 +9,7 @@ typedef struct Scored {
     int64_t at;
 } Scored;
 
-/* Greatest score first, equal ones in their order. The room is of `kernel_scored`. */
+/* Greatest score first, equal ones in their order, what is no number last. The room is of `kernel_scored`. */
 void scored_sort(Limits *limits, Scored *all, int64_t n);
 /* Room for n of them and to sort them; NULL when memory is refused. It is a tensor, so that it counts. */
 Tensor *kernel_scored(OpCall *c, int64_t n);
