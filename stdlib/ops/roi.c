@@ -2,8 +2,11 @@
  * say the same over all pixels. */
 #include "stdlib/ops/boxes.h"
 
+#include "base/clones.h"
+
 #include <math.h>
 
+static const DType float32_dtype = {DTYPE_CODE_FLOAT, 32, 1};
 static const DType float64_dtype = {DTYPE_CODE_FLOAT, 64, 1};
 static const DType int64_dtype = {DTYPE_CODE_INT, 64, 1};
 
@@ -31,7 +34,8 @@ static RelResult rel_roi(Rel *r)
 
 typedef struct Roi {
     Limits *limits;
-    Tensor *x, *rois, *out; /* in float64 */
+    Tensor *x, *rois, *out; /* in float64; x also in float32 */
+    bool single; /* it is */
     int64_t n, c, h, w; /* of the data */
     int64_t step[4]; /* from one to the next along N, C, H and W */
     int64_t ph, pw, ostep[4];
@@ -40,43 +44,207 @@ typedef struct Roi {
     bool max;
 } Roi;
 
-static double pixel(const Roi *s, const double *plane, int64_t y, int64_t x)
+/* The greater, where v is no number the other; of zeros the first. In this form it is one instruction. */
+static inline double greatest(double most, double v)
 {
-    return plane[y * s->step[2] + x * s->step[3]];
+    return v > most ? v : most;
 }
 
-/* Between the four pixels around a place; 0 more than a pixel outside. */
-static double sample(const Roi *s, const double *plane, double y, double x)
+/* Where a plane of an image begins. */
+static const void *plane_at(const Roi *s, int64_t image, int64_t channel)
 {
-    if (!(y >= -1 && y <= (double)s->h && x >= -1 && x <= (double)s->w))
-        return 0;
-    y = fmin(fmax(y, 0), (double)(s->h - 1));
-    x = fmin(fmax(x, 0), (double)(s->w - 1));
-    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    int64_t y1 = y0 + 1 < s->h ? y0 + 1 : y0, x1 = x0 + 1 < s->w ? x0 + 1 : x0;
-    double dy = y - (double)y0, dx = x - (double)x0;
-    return (pixel(s, plane, y0, x0) * (1 - dx) + pixel(s, plane, y0, x1) * dx) * (1 - dy) +
-           (pixel(s, plane, y1, x0) * (1 - dx) + pixel(s, plane, y1, x1) * dx) * dy;
+    int64_t at = image * s->step[0] + channel * s->step[1];
+    return s->x->data + at * (int64_t)(s->single ? sizeof(float) : sizeof(double));
 }
 
-/* Samples on a grid in each part of the region: their mean or the greatest. */
-static double align_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
+/* ---- vision.roi_align ----------------------------------------------------------------------------- */
+
+/* A sample along an axis lies between two pixels, so many elements from the first of all, and takes parts of them. */
+typedef struct Tap {
+    int64_t at[2]; /* negative: it is more than a pixel outside, and 0 */
+    double part[2];
+} Tap;
+
+/* The samples along an axis: n in each part of the region, of which m are looked at, all that lie within reach and one of the others for
+ * all of them. Sample j of part i is tap[j * parts + i]. */
+typedef struct Taps {
+    double begin, size; /* of the first part */
+    int64_t parts, extent, n, m;
+    Tensor *room;
+    Tap *tap;
+} Taps;
+
+static double tap_place(const Taps *t, int64_t part, int64_t j)
 {
-    double y0 = roi[2] * s->scale, x0 = roi[1] * s->scale;
-    double high = fmax(roi[4] * s->scale - y0, 1) / (double)s->ph;
-    double wide = fmax(roi[3] * s->scale - x0, 1) / (double)s->pw;
-    int64_t ny = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(high), 1e6);
-    int64_t nx = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(wide), 1e6);
-    double sum = 0, most = -INFINITY;
-    for (int64_t a = 0; a < ny && !limit_hit(s->limits); a++)
-        for (int64_t b = 0; b < nx; b++) {
-            double v = sample(s, plane, y0 + ((double)i + ((double)a + 0.5) / (double)ny) * high,
-                              x0 + ((double)k + ((double)b + 0.5) / (double)nx) * wide);
-            sum += v;
-            most = fmax(most, v);
+    return t->begin + ((double)part + ((double)j + 0.5) / (double)t->n) * t->size;
+}
+
+/* How many samples of the part lie in front of the edge, or also at it. */
+static int64_t taps_to(const Taps *t, int64_t part, double edge, bool with)
+{
+    int64_t low = 0, high = t->n;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        double v = tap_place(t, part, mid);
+        if (with ? v <= edge : v < edge)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* The samples of the part from one on, to another, are within reach. */
+static void taps_reach(const Taps *t, int64_t part, int64_t *from, int64_t *to)
+{
+    *from = taps_to(t, part, -1, false);
+    *to = t->extent > 0 ? taps_to(t, part, (double)t->extent, true) : 0;
+    if (*to < *from)
+        *to = *from;
+}
+
+static Tap tap_at(const Taps *t, double v, int64_t step)
+{
+    double last = (double)(t->extent - 1);
+    v = v >= 0 ? v : 0;
+    v = v <= last ? v : last;
+    int64_t i = (int64_t)v, next = i + 1 < t->extent ? i + 1 : i;
+    double away = v - (double)i;
+    return (Tap){{i * step, next * step}, {1 - away, away}};
+}
+
+/* What is outside stands in front of the others of its part if the first is, else behind them. */
+static bool taps_begin(Limits *limits, Taps *t, int64_t step)
+{
+    int64_t from, to;
+    for (int64_t i = 0; i < t->parts; i++) {
+        taps_reach(t, i, &from, &to);
+        t->m = to - from < t->m ? t->m : to - from + 1;
+    }
+    t->m = t->m < t->n ? t->m : t->n;
+    t->room = tensor_new_raw(limits, float64_dtype, 3, (int64_t[]){t->m, t->parts, 4});
+    t->tap = t->room ? (Tap *)(void *)t->room->data : NULL;
+    for (int64_t i = 0; t->room && i < t->parts; i++) {
+        taps_reach(t, i, &from, &to);
+        int64_t first = from > 0 ? to - t->m : from;
+        for (int64_t j = 0; j < t->m && !limit_hit_at(limits, j); j++) {
+            int64_t k = first + j;
+            t->tap[j * t->parts + i] =
+                k >= from && k < to ? tap_at(t, tap_place(t, i, k), step) : (Tap){{-1, -1}, {0, 0}};
         }
-    return s->max ? most : sum / (double)(ny * nx);
+    }
+    return t->room != NULL;
 }
+
+/* Of a row of pixels all samples along it. */
+#define ROW_SAMPLES(NAME, TYPE)                                                    \
+    static void NAME(const TYPE *line, const Tap *t, int64_t n, double *row)       \
+    {                                                                              \
+        for (int64_t i = 0; i < n; i++)                                            \
+            row[i] = t[i].at[0] < 0 ? 0                                            \
+                                    : (double)line[t[i].at[0]] * t[i].part[0] +    \
+                                          (double)line[t[i].at[1]] * t[i].part[1]; \
+    }
+
+ROW_SAMPLES(row_single, float)
+ROW_SAMPLES(row_double, double)
+
+/* Samples between two rows, n for each part, into what the parts have. */
+CLONES static void add_between(const double *a, const double *b, const double part[2], int64_t n,
+                               int64_t parts, double *sum)
+{
+    double x = part[0], y = part[1];
+    for (int64_t k = 0; k < n; k++, a += parts, b += parts)
+        for (int64_t j = 0; j < parts; j++)
+            sum[j] += a[j] * x + b[j] * y;
+}
+
+CLONES static void greatest_between(const double *a, const double *b, const double part[2],
+                                    int64_t n, int64_t parts, double *most)
+{
+    double x = part[0], y = part[1];
+    for (int64_t k = 0; k < n; k++, a += parts, b += parts)
+        for (int64_t j = 0; j < parts; j++)
+            most[j] = greatest(most[j], a[j] * x + b[j] * y);
+}
+
+/* Rows of samples of one channel: the last two that were computed, and one of zeros. */
+typedef struct SampleRows {
+    const void *plane;
+    double *row[2], *zeros;
+    int64_t at[2], n;
+    int64_t turns; /* since the limits were asked */
+} SampleRows;
+
+static const double *sample_row(const Roi *s, SampleRows *r, const Taps *x, int64_t y)
+{
+    double *row = r->row[y & 1];
+    if (r->at[y & 1] == y)
+        return row;
+    r->at[y & 1] = y;
+    if (s->single)
+        row_single((const float *)r->plane + y * s->step[2], x->tap, r->n, row);
+    else
+        row_double((const double *)r->plane + y * s->step[2], x->tap, r->n, row);
+    return row;
+}
+
+static bool row_ends(const Roi *s, SampleRows *r)
+{
+    r->turns += r->n;
+    if (r->turns < LIMIT_EVERY)
+        return false;
+    r->turns = 0;
+    return limit_hit(s->limits);
+}
+
+/* The mean of the samples in each part of the region, or the greatest; `v` has room for a row of the result. */
+static void align_channel(const Roi *s, const Taps *y, const Taps *x, SampleRows *r, double *v,
+                          double *out)
+{
+    for (int64_t i = 0; i < s->ph; i++) {
+        for (int64_t j = 0; j < s->pw; j++)
+            v[j] = s->max ? -INFINITY : 0;
+        for (int64_t k = 0; k < y->m && !row_ends(s, r); k++) {
+            const Tap *t = &y->tap[k * s->ph + i];
+            bool in = t->at[0] >= 0;
+            const double *a = in ? sample_row(s, r, x, t->at[0]) : r->zeros;
+            const double *b = in ? sample_row(s, r, x, t->at[1]) : r->zeros;
+            (s->max ? greatest_between : add_between)(a, b, t->part, x->m, s->pw, v);
+        }
+        for (int64_t j = 0; j < s->pw; j++)
+            out[i * s->ostep[2] + j * s->ostep[3]] = s->max ? v[j] : v[j] / (double)(y->n * x->n);
+    }
+}
+
+static Taps taps_of(const Roi *s, double low, double high, int64_t parts, int64_t extent)
+{
+    Taps t = {.begin = low * s->scale, .parts = parts, .extent = extent};
+    t.size = fmax(high * s->scale - t.begin, 1) / (double)parts;
+    t.n = s->ratio > 0 ? s->ratio : (int64_t)fmin(ceil(t.size), 1e6);
+    return t;
+}
+
+/* Where samples lie is the same in all channels. */
+static bool align_region(const Roi *s, const double *roi, double *out)
+{
+    Taps y = taps_of(s, roi[2], roi[4], s->ph, s->h), x = taps_of(s, roi[1], roi[3], s->pw, s->w);
+    bool good = taps_begin(s->limits, &y, 1) && taps_begin(s->limits, &x, s->step[3]);
+    Tensor *room =
+        good ? tensor_new(s->limits, float64_dtype, 2, (int64_t[]){3 * x.m + 1, s->pw}) : NULL;
+    for (int64_t k = 0; room && k < s->c && !limit_hit(s->limits); k++) {
+        double *at = reals(room);
+        SampleRows rows = {
+            .plane = plane_at(s, (int64_t)roi[0], k), .n = x.m * s->pw, .at = {-1, -1}};
+        rows.row[0] = at;
+        rows.row[1] = at + rows.n;
+        rows.zeros = at + 2 * rows.n;
+        align_channel(s, &y, &x, &rows, at + 3 * rows.n, out + k * s->ostep[1]);
+    }
+    return kernel_release(3, (Tensor *[]){y.room, x.room, room});
+}
+
+/* ---- vision.roi_pool ------------------------------------------------------------------------------ */
 
 /* Of no number, 0. */
 static int64_t within(double v, int64_t most)
@@ -84,47 +252,80 @@ static int64_t within(double v, int64_t most)
     return !(v > 0) ? 0 : v < (double)most ? (int64_t)v : most;
 }
 
-/* The greatest pixel of each part of the region, whose corners are whole pixels; 0 where there is none. */
-static double pool_bin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k)
+/* Along an axis the parts' pixels, each the first and the one behind the last; the region's corners are whole pixels. */
+static void pool_parts(const Roi *s, double low, double high, int64_t parts, int64_t extent,
+                       int64_t (*edge)[2])
 {
-    double y0 = round(roi[2] * s->scale), x0 = round(roi[1] * s->scale);
-    double high = fmax(round(roi[4] * s->scale) - y0 + 1, 1) / (double)s->ph;
-    double wide = fmax(round(roi[3] * s->scale) - x0 + 1, 1) / (double)s->pw;
-    int64_t top = within(floor((double)i * high) + y0, s->h);
-    int64_t end = within(ceil((double)(i + 1) * high) + y0, s->h);
-    int64_t left = within(floor((double)k * wide) + x0, s->w);
-    int64_t right = within(ceil((double)(k + 1) * wide) + x0, s->w);
-    double most = top < end && left < right ? -INFINITY : 0;
-    for (int64_t y = top; y < end; y++)
-        for (int64_t x = left; x < right; x++)
-            most = fmax(most, pixel(s, plane, y, x));
-    return most;
+    low = round(low * s->scale);
+    double size = fmax(round(high * s->scale) - low + 1, 1) / (double)parts;
+    for (int64_t i = 0; i < parts && !limit_hit_at(s->limits, i); i++) {
+        edge[i][0] = within(floor((double)i * size) + low, extent);
+        edge[i][1] = within(ceil((double)(i + 1) * size) + low, extent);
+    }
 }
 
-typedef double RoiBin(const Roi *s, const double *plane, const double *roi, int64_t i, int64_t k);
+#define GREATEST_WITHIN(NAME, TYPE)                                                             \
+    static double NAME(const Roi *s, const TYPE *plane, const int64_t y[2], const int64_t x[2]) \
+    {                                                                                           \
+        TYPE most = y[0] < y[1] && x[0] < x[1] ? -INFINITY : 0;                                 \
+        int64_t step = s->step[3];                                                              \
+        for (int64_t i = y[0]; i < y[1]; i++) {                                                 \
+            const TYPE *line = plane + i * s->step[2];                                          \
+            for (int64_t j = x[0]; j < x[1]; j++)                                               \
+                most = line[j * step] > most ? line[j * step] : most;                           \
+        }                                                                                       \
+        return most;                                                                            \
+    }
 
-static bool roi_one(OpCall *c, const Roi *s, RoiBin *bin, int64_t r)
+GREATEST_WITHIN(greatest_single, float)
+GREATEST_WITHIN(greatest_double, double)
+
+/* The greatest pixel of each part of the region; 0 where there is none. */
+static bool pool_region(const Roi *s, const double *roi, double *out)
+{
+    Tensor *room = tensor_new(s->limits, int64_dtype, 2, (int64_t[]){s->ph + s->pw, 2});
+    if (!room)
+        return false;
+    int64_t(*y)[2] = (int64_t(*)[2])(void *)room->data, (*x)[2] = y + s->ph;
+    pool_parts(s, roi[2], roi[4], s->ph, s->h, y);
+    pool_parts(s, roi[1], roi[3], s->pw, s->w, x);
+    for (int64_t k = 0; k < s->c; k++) {
+        const void *plane = plane_at(s, (int64_t)roi[0], k);
+        double *to = out + k * s->ostep[1];
+        for (int64_t i = 0; i < s->ph && !limit_hit(s->limits); i++)
+            for (int64_t j = 0; j < s->pw; j++)
+                to[i * s->ostep[2] + j * s->ostep[3]] = s->single
+                                                            ? greatest_single(s, plane, y[i], x[j])
+                                                            : greatest_double(s, plane, y[i], x[j]);
+    }
+    tensor_release(room);
+    return true;
+}
+
+/* ---- what both do --------------------------------------------------------------------------------- */
+
+/* What is there of one region, the result's first element given. */
+typedef bool RoiRegion(const Roi *s, const double *roi, double *out);
+
+static bool roi_one(OpCall *c, const Roi *s, RoiRegion *region, int64_t r)
 {
     const double *roi = reals(s->rois) + 5 * r;
-    double *out = reals(s->out) + r * s->ostep[0];
     if (!(roi[0] >= 0 && roi[0] < (double)s->n)) {
         diag_error(c->cx->diags, E0304_INDEX, c->span,
                    "region %lld is of image %g, but there are %lld", (long long)r, roi[0],
                    (long long)s->n);
         return false;
     }
-    const double *image = reals(s->x) + (int64_t)roi[0] * s->step[0];
-    for (int64_t k = 0; k < s->c; k++)
-        for (int64_t i = 0; i < s->ph && !limit_hit(&c->cx->limits); i++)
-            for (int64_t j = 0; j < s->pw; j++)
-                out[k * s->ostep[1] + i * s->ostep[2] + j * s->ostep[3]] =
-                    bin(s, image + k * s->step[1], roi, i, j);
-    return !limit_hit(&c->cx->limits);
+    return region(s, roi, reals(s->out) + r * s->ostep[0]) && !limit_hit(s->limits);
 }
 
 static bool roi_begin(OpCall *c, Roi *s)
 {
-    s->x = kernel_arg_as(c, 0, float64_dtype);
+    s->limits = &c->cx->limits;
+    s->x = kernel_arg(c, 0);
+    s->single = s->x && dtype_eq(s->x->dtype, float32_dtype);
+    if (!s->single)
+        s->x = kernel_cast(c, s->x, float64_dtype);
     s->rois = kernel_arg_as(c, 1, float64_dtype);
     s->out = tensor_new(&c->cx->limits, float64_dtype, 4, c->type->dims);
     if (!s->x || !s->rois || !s->out)
@@ -148,11 +349,11 @@ static bool roi_begin(OpCall *c, Roi *s)
     return true;
 }
 
-static bool roi_run(OpCall *c, Roi *s, RoiBin *bin)
+static bool roi_run(OpCall *c, Roi *s, RoiRegion *region)
 {
     bool good = roi_begin(c, s);
     for (int64_t r = 0; good && r < s->rois->shape[0]; r++)
-        good = roi_one(c, s, bin, r);
+        good = roi_one(c, s, region, r);
     kernel_release(2, (Tensor *[]){s->x, s->rois});
     if (good)
         return kernel_set(c, kernel_cast(c, s->out, c->type->dtype));
@@ -162,15 +363,14 @@ static bool roi_run(OpCall *c, Roi *s, RoiBin *bin)
 
 static bool kernel_roi_align(OpCall *c)
 {
-    Roi s = {.limits = &c->cx->limits,
-             .ratio = attrs_int(c->attrs, "sample_ratio", -1),
+    Roi s = {.ratio = attrs_int(c->attrs, "sample_ratio", -1),
              .max = str_is(attrs_string(c->attrs, "mode"), "max")};
-    return roi_run(c, &s, align_bin);
+    return roi_run(c, &s, align_region);
 }
 
 static bool kernel_roi_pool(OpCall *c)
 {
-    return roi_run(c, &(Roi){0}, pool_bin);
+    return roi_run(c, &(Roi){0}, pool_region);
 }
 
 /* ---- as tensor expressions ------------------------------------------------------------------------ */

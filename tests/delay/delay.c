@@ -113,6 +113,16 @@ static const struct Row {
      "let %s = reshape(sin(arange(0f, 9000000f, 1f, dtype=\"float32\")), newshape=[1, 200, "
      "45000]);",
      "vision.all_class_non_max_suppression(%b, %s, 45000i64, 0.9f, 0f)"},
+    {"roi_align",
+     "let %r = broadcast_to(reshape(stack((0f, 0f, 0f, 512f, 512f), axis=0), newshape=[1, 5]), "
+     "shape=[1000, 5]);\n"
+     "let %x = " FLOATS("[1, 64, 512, 512]") ";",
+     "vision.roi_align(%x, %r, pooled_size=[2, 2], spatial_scale=1f)"},
+    {"roi_pool",
+     "let %r = broadcast_to(reshape(stack((0f, 0f, 0f, 512f, 512f), axis=0), newshape=[1, 5]), "
+     "shape=[1000, 5]);\n"
+     "let %x = " FLOATS("[1, 64, 512, 512]") ";",
+     "vision.roi_pool(%x, %r, pooled_size=[2, 2], spatial_scale=1f)"},
     {"get_valid_counts",
      "let %b = reshape(sin(arange(0f, 60000000f, 1f, dtype=\"float32\")), newshape=[1, 10000000, "
      "6]);",

@@ -175,16 +175,16 @@ def bilinear(plane, y, x):
 
 def region_cases():
     for (n, c, h, w), (ph, pw), scale, ratio in [((1, 1, 4, 5), (1, 1), 1.0, 2), ((2, 3, 8, 7), (2, 3), 0.5, -1),
-                                                 ((1, 2, 6, 6), (3, 3), 2.0, 3)]:
+                                                 ((1, 2, 6, 6), (3, 3), 2.0, 3), ((2, 2, 5, 3), (4, 9), 1.5, -1)]:
         x = RNG.uniform(-1, 1, (n, c, h, w)).astype("float32")
-        low = RNG.uniform(0, 4, (5, 2))
-        rois = np.concatenate([RNG.integers(0, n, (5, 1)), low, low + RNG.uniform(0, 9, (5, 2))], 1).astype("float32")
+        low = RNG.uniform(-5, 4, (5, 2))
+        rois = np.concatenate([RNG.integers(0, n, (5, 1)), low, low + RNG.uniform(0, 12, (5, 2))], 1).astype("float32")
         mean, most, pool = (np.zeros((5, c, ph, pw), "float32") for _ in range(3))
         for r, (image, *corners) in enumerate(rois.astype(float)):
             x0, y0, x1, y1 = (v * scale for v in corners)
             bh, bw = max(y1 - y0, 1) / ph, max(x1 - x0, 1) / pw
             ny, nx = (ratio, ratio) if ratio > 0 else (int(np.ceil(bh)), int(np.ceil(bw)))
-            px0, py0, px1, py1 = (np.trunc(v + 0.5) for v in (x0, y0, x1, y1))
+            px0, py0, px1, py1 = (np.floor(v + 0.5) for v in (x0, y0, x1, y1))
             qh, qw = max(py1 - py0 + 1, 1) / ph, max(px1 - px0 + 1, 1) / pw
             for k in range(c):
                 plane = x[int(image), k].astype(float)
@@ -201,6 +201,9 @@ def region_cases():
         yield Case(f"vision.roi_align({{}}, {{}}, {attrs}, sample_ratio={ratio})", [x, rois], mean, rtol=1e-5, atol=1e-6)
         yield Case(f'vision.roi_align({{}}, {{}}, {attrs}, sample_ratio={ratio}, mode="max")', [x, rois], most,
                    rtol=1e-5, atol=1e-6)
+        across = x.transpose(0, 2, 3, 1).astype("float64")
+        yield Case(f'vision.roi_align({{}}, {{}}, {attrs}, sample_ratio={ratio}, layout="NHWC")', [across, rois],
+                   mean.transpose(0, 2, 3, 1).astype("float64"), rtol=1e-5, atol=1e-6)
         yield Case(f"vision.roi_pool({{}}, {{}}, {attrs})", [x, rois], pool)
         yield Case(f'vision.roi_pool({{}}, {{}}, {attrs}, layout="NHWC")', [x.transpose(0, 2, 3, 1).copy(), rois],
                    pool.transpose(0, 2, 3, 1))
