@@ -28,7 +28,7 @@ static void add_scaled(NestLinear *to, const NestLinear *l, int64_t by)
         nest_add_term(to, l->term[i].var, l->term[i].by * by);
 }
 
-/* Loads whose position is linear read that position. */
+/* Loads whose position is linear read that position, and those whose indices are made of one number read at that. */
 static Te *lower_node(void *data, TeBuilder *b, const Te *e, const Te *old)
 {
     Lower *w = data;
@@ -39,8 +39,12 @@ static Te *lower_node(void *data, TeBuilder *b, const Te *e, const Te *old)
         return NULL;
     if (e->tensor == w->instead)
         return w->with;
-    if (e->otherwise || !te_load_affine(w->p, old, &at))
+    if (e->otherwise || !te_load_affine(w->p, old, &at)) {
+        const Te *number = te_load_number(w->p, e);
+        if (number)
+            return nest_load_like(w->n, e, e->tensor, (Te *)(uintptr_t)number);
         return te_load_or(b, tensor_of(w->p, e->tensor), e->index, e->otherwise);
+    }
     NestLinear l = {.c = at.offset};
     for (int a = 0; a < w->stage->rank + w->stage->n_reduced; a++)
         add_scaled(&l, &w->axis[a], at.stride[a]);

@@ -115,6 +115,18 @@ bool te_position(const TeProgram *p, const Te *load, TeLinear *out)
     return true;
 }
 
+const Te *te_load_number(const TeProgram *p, const Te *load)
+{
+    TeTensor t = te_tensor(p, load->tensor);
+    int first = 0;
+    const Te *rest = NULL, *number = NULL;
+    if (t.rank > 1 && !load->otherwise)
+        number = unflattened(&t, load->index, t.rank - 1, &first, &rest);
+    while (first > 0 && t.shape[first - 1] == 1)
+        first--;
+    return first == 0 && !rest ? number : NULL;
+}
+
 bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out)
 {
     TeLinear at;

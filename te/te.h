@@ -258,6 +258,8 @@ bool te_contraction(const TeProgram *p, int stage, TeContraction *out);
 bool te_product(const TeProgram *p, int stage, TeContraction *out);
 /* Whether a load's flattened row-major position is affine in the axes. */
 bool te_load_affine(const TeProgram *p, const Te *load, TeAffine *out);
+/* The number of the element that is loaded, in row-major order, where its indices are made of one; else NULL. */
+const Te *te_load_number(const TeProgram *p, const Te *load);
 
 /* Whether an operation of the body stops on some values: a division by what may be zero, a shift by what may be below. */
 bool te_holds_fault(Arena *arena, const Te *body);
