@@ -308,26 +308,34 @@ static bool value_known(Maker *k, AttrValue *v)
     return known;
 }
 
-/* The attributes of a call in the rule; false when one is not known, or after a diagnostic. */
+/* Like all that is made they stand where the call does, whose text is the program's. */
+static const Attrs *stand_at_call(Maker *k, const Attrs *a)
+{
+    if (k->asks || !a)
+        return a;
+    Attrs *at_call = arena_copy(k->m.arena, a, sizeof *a + a->n * sizeof a->at[0]);
+    for (uint32_t i = 0; i < a->n; i++)
+        at_call->at[i].span = at_call->at[i].key_span = k->m.span;
+    return at_call;
+}
+
+/* The attributes of a call in the rule; false when one is not known, or after a diagnostic, which is about the rule's text. */
 static bool attrs_of(Maker *k, const Call *call, const Attrs **out)
 {
     const Op *op = expr_call_of_op(&call->base);
     uint32_t n = call->attrs ? call->attrs->n : 0;
     size_t size = sizeof(Attrs) + n * sizeof(Attr);
     Attrs *written = arena_alloc_must(&k->rule->arena, 1, size);
-    /* Like all that is made they stand where the call does, whose text is the program's. */
-    Span span = k->asks ? call->base.span : k->m.span;
     if (n)
         memcpy(written, call->attrs, size);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         if (!value_known(k, &written->at[i].value))
             return false;
-        if (!k->asks)
-            written->at[i].span = written->at[i].key_span = span;
-    }
-    *out = op->attrs || n ? attrs_check(k->m.cx, k->m.arena, op->name, op->attrs, written, span)
-                          : NULL;
+    *out = op->attrs || n
+               ? attrs_check(k->m.cx, k->m.arena, op->name, op->attrs, written, call->base.span)
+               : NULL;
     k->failed |= !*out && (op->attrs || n);
+    *out = stand_at_call(k, *out);
     return !k->failed;
 }
 
