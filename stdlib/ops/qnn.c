@@ -324,12 +324,13 @@ static Te *scale_at(TeBuilder *b, TeTensor t, int rank)
     return te_load(b, t, index);
 }
 
-/* v = m 2^e with m from 1/2 to 1. The logarithm may be off by one bit next to a power of two, hence the correction. */
+/* v = m 2^e with m from 1/2 to 1, or their negatives. The logarithm may be off by one bit next to a power of two, hence the correction. */
 static void fixed_point(TeBuilder *b, int rank, const int64_t *shape, Ratio *r)
 {
     Te *axis = te_axis(b, 0), *one = te_number(b, float64_dtype, 1),
        *half = te_number(b, float64_dtype, 0.5);
-    Te *v = te_load(b, r->real, &axis), *two = te_number(b, float64_dtype, 2);
+    Te *given = te_load(b, r->real, &axis), *two = te_number(b, float64_dtype, 2);
+    Te *v = te_unary(b, TE_ABS, given);
     Te *e = te_binary(b, TE_ADD, te_unary(b, TE_FLOOR, te_unary(b, TE_LOG2, v)), one);
     e = te_select(b, te_binary(b, TE_GT, v, te_number(b, float64_dtype, 0)), e, one);
     Te *m = te_binary(b, TE_DIV, v, te_binary(b, TE_POW, two, e));
@@ -342,6 +343,8 @@ static void fixed_point(TeBuilder *b, int rank, const int64_t *shape, Ratio *r)
     m = te_unary(b, TE_ROUND, te_binary(b, TE_MUL, m, bits));
     Te *full = te_binary(b, TE_GE, m, bits);
     m = te_select(b, full, te_binary(b, TE_MUL, m, half), m);
+    m = te_select(b, te_binary(b, TE_LT, given, te_number(b, float64_dtype, 0)),
+                  te_unary(b, TE_NEG, m), m);
     e = te_binary(b, TE_ADD, e, te_cast(b, float64_dtype, full));
     r->mantissa = te_map(b, int64_dtype, rank, shape, te_cast(b, int64_dtype, m));
     r->shift = te_map(b, int64_dtype, rank, shape, te_cast(b, int64_dtype, e));
