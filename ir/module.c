@@ -105,9 +105,7 @@ void module_use_source(Module *m, uint32_t source)
     if (at < n && m->sources.at[at] == source)
         return;
     sources_retain(&m->cx->sources, source);
-    vec_push(&m->sources, &m->arena, source);
-    memmove(&m->sources.at[at + 1], &m->sources.at[at], (n - at) * sizeof source);
-    m->sources.at[at] = source;
+    vec_insert(&m->sources, &m->arena, at, source);
 }
 
 /* `home` is that of definitions that have none. */

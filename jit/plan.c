@@ -1,6 +1,7 @@
 #include "jit/plan.h"
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "ir/walk.h"
 #include "jit/gpu/record.h"
 #include "jit/gpu/run.h"
@@ -39,8 +40,7 @@ static bool is_static_tensor(const Type *t)
     int64_t elements = 1; /* beside axes without extent, which have strides all the same */
     for (uint32_t i = 0; i < t->n; i++) {
         int64_t extent = t->dims[i] == 0 ? 1 : t->dims[i];
-        if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements) ||
-            elements > ELEMENTS_MOST)
+        if (extent < 0 || !int64_mul(elements, extent, &elements) || elements > ELEMENTS_MOST)
             return false;
     }
     return true;

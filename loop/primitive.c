@@ -1,5 +1,6 @@
 #include "loop/primitive.h"
 
+#include "base/number.h"
 #include "loop/access.h"
 #include "te/walk.h"
 
@@ -448,7 +449,7 @@ static bool fuse(Nest *n, NestNode *outer, bool divides)
     NestNode *inner = nest_only_loop(outer);
     int64_t turns;
     if (!inner || outer->way != NEST_SERIAL || inner->way != NEST_SERIAL ||
-        __builtin_mul_overflow(outer->extent, inner->extent, &turns))
+        !int64_mul(outer->extent, inner->extent, &turns))
         return false;
     Fuse f = {n, outer->var, inner->var, inner->extent, false, divides};
     NestNode *trial = nest_copy(n, inner);
