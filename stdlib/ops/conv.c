@@ -208,13 +208,11 @@ RelResult conv_result(Rel *r, const Conv *c, const Type *x, const Dim *kernel, D
         Dim d = x->dims[c->x[2 + i]], k = kernel[i];
         Dim e = conv_extent(r->cx, c, i, d, k, transposed);
         if (e == -3)
-            diag_help(rel_error(r, E0202_SHAPE, 0, "axis %d would get more than can be counted",
-                                c->x[2 + i]),
-                      "is an extent larger than it should be?");
-        if (e == -2)
+            return rel_uncounted(r, c->x[2 + i]);
+        if (e == -2) {
             report_extent(r, c, i, d, k, transposed);
-        if (e == -2 || e == -3)
             return REL_FAILED;
+        }
         dims[c->o[2 + i]] = e;
     }
     DType dtype = ops_dtype(r->attrs, "out_dtype", x->dtype);

@@ -108,6 +108,8 @@ void ops_padding(const Attrs *a, const char *key, int n, int64_t *before, int64_
 /* n numbers of a list (one number: all the same). */
 bool rel_ints(Rel *r, const char *key, int n, int64_t *out);
 bool rel_extents(Rel *r, const char *key, int n, int64_t *out); /* one number is not all the same */
+/* Reports that an axis of the first argument would get an extent beyond all numbers. */
+RelResult rel_uncounted(Rel *r, int axis);
 void ops_ints(const Attrs *a, const char *key, int n, int64_t *out);
 
 /* A layout is a word: a capital is an axis, a number and a small letter a block split off one ("NCHW16c"). How many axes a tensor in it

@@ -33,12 +33,8 @@ static RelResult pad_rel(Rel *r, const Type *t)
         int64_t more, extent = 0;
         bool counted = int64_add(before[i], after[i], &more) &&
                        (t->dims[i] < 0 || int64_add(t->dims[i], more, &extent));
-        if (!counted) {
-            diag_help(rel_error(r, E0202_SHAPE, 0, "axis %u would get more than can be counted",
-                                (unsigned)i),
-                      "is an extent larger than it should be?");
-            return REL_FAILED;
-        }
+        if (!counted)
+            return rel_uncounted(r, (int)i);
         if (extent < 0) {
             rel_error(r, E0202_SHAPE, 0, "axis %u has %lld elements and would get %lld",
                       (unsigned)i, (long long)t->dims[i], (long long)extent);

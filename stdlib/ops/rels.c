@@ -356,6 +356,13 @@ bool rel_extents(Rel *r, const char *key, int n, int64_t *out)
     return positive_ints(r, key, n, out, good && ints_of(r->attrs, key, n, out));
 }
 
+RelResult rel_uncounted(Rel *r, int axis)
+{
+    Diag *d = rel_error(r, E0202_SHAPE, 0, "axis %d would get more than can be counted", axis);
+    diag_help(d, "is an extent larger than it should be?");
+    return REL_FAILED;
+}
+
 void ops_ints(const Attrs *a, const char *key, int n, int64_t *out)
 {
     ints_of(a, key, n, out);
