@@ -211,15 +211,17 @@ static Value read_tensors(RelaySession *s, const char *path, const Var *var, Val
 
 static const Local *variable_of(CommandCall *c)
 {
+    Span at = c->args;
     Str word = command_word(c);
+    at.to = at.from + (uint32_t)word.len;
     bool is = word.len > 1 && word.ptr[0] == '%';
     const Local *l =
         is ? session_local(c->s, ctx_name_str(&c->s->cx, (Str){word.ptr + 1, word.len - 1}), false)
            : NULL;
     if (l)
         return l;
-    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, c->args,
-                         "`%.*s` is no variable of this session", (int)word.len, word.ptr);
+    Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, at, "`%.*s` is no variable of this session",
+                         (int)word.len, word.ptr);
     diag_help(d, "for instance `:%s %%weights weights.npz`", c->row->name);
     return NULL;
 }

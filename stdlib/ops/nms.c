@@ -47,20 +47,25 @@ static void count_valid(OpCall *c, const Tensor *x, double threshold, Tensor *co
     }
 }
 
-static bool column_good(OpCall *c, const char *key, int64_t at, int64_t width, int64_t least)
+/* Whether a box of `width` numbers has `n` of them from the one that attribute `key` says. */
+static bool column_good(OpCall *c, const char *key, int64_t at, int64_t width, int64_t least,
+                        int64_t n)
 {
-    if (at >= least && at < width)
+    if (at >= least && at <= width - n)
         return true;
-    diag_error(c->cx->diags, E0304_INDEX, c->span, "`%s` is %lld, but a box has %lld numbers", key,
-               (long long)at, (long long)width);
+    Diag *d =
+        diag_error(c->cx->diags, E0304_INDEX, c->span, "`%s` is %lld, but a box has %lld numbers",
+                   key, (long long)at, (long long)width);
+    if (n > 1)
+        diag_help(d, "there are to be %lld from there on", (long long)n);
     return false;
 }
 
 static bool columns_good(OpCall *c, const Tensor *x)
 {
     int64_t width = x->shape[2];
-    return column_good(c, "score_index", attrs_int(c->attrs, "score_index", 1), width, 0) &&
-           column_good(c, "id_index", attrs_int(c->attrs, "id_index", 0), width, -1);
+    return column_good(c, "score_index", attrs_int(c->attrs, "score_index", 1), width, 0, 1) &&
+           column_good(c, "id_index", attrs_int(c->attrs, "id_index", 0), width, -1, 1);
 }
 
 static bool kernel_valid(OpCall *c)
@@ -234,7 +239,7 @@ static bool kernel_nms(OpCall *c)
              .seen = !indices && !attrs_bool(c->attrs, "invalid_to_bottom")};
     BoxSet kept = {.threshold = s.threshold, .at_threshold = true};
     good = good && columns_good(c, in[0]) &&
-           column_good(c, "coord_start", s.coord, in[0]->shape[2] - 3, 0);
+           column_good(c, "coord_start", s.coord, in[0]->shape[2], 0, 4);
     if (good) {
         s.n = in[0]->shape[1];
         s.width = in[0]->shape[2];

@@ -306,16 +306,16 @@ static bool kernel_sparse_transpose(OpCall *c)
 {
     Tensor *x = kernel_arg(c, 0), *out[3] = {NULL};
     Csr s = {0};
-    bool good = x && csr_begin(c, 0, x->dtype, INT64_MAX, &s);
-    for (int64_t k = 0; good && k < s.blocks && !limit_hit_at(&c->cx->limits, k); k++)
-        good = longs(s.indices)[k] < s.rows;
-    if (good && (out[0] = kernel_out(c, 0)) &&
+    bool sound = x && csr_begin(c, 0, x->dtype, INT64_MAX, &s), square = sound;
+    for (int64_t k = 0; square && k < s.blocks && !limit_hit_at(&c->cx->limits, k); k++)
+        square = longs(s.indices)[k] < s.rows;
+    if (sound && !square)
+        diag_error(c->cx->diags, E0304_INDEX, c->span, "`%s` takes a square matrix", c->op->name);
+    if (square && (out[0] = kernel_out(c, 0)) &&
         (out[1] = tensor_new(&c->cx->limits, int64_dtype, 1, &s.blocks)) &&
         (out[2] = tensor_new(&c->cx->limits, int64_dtype, 1, s.indptr->shape)))
         transpose_run(&s, dtype_size(x->dtype), x->data, out[0]->data, longs(out[1]),
                       longs(out[2]));
-    else if (x && s.indptr && !out[0] && !good)
-        diag_error(c->cx->diags, E0304_INDEX, c->span, "`%s` takes a square matrix", c->op->name);
     csr_end(&s);
     tensor_release(x);
     for (uint32_t i = 1; i < 3; i++)

@@ -1,6 +1,7 @@
 """Products by groups of warps of what comes to them by itself: of each type, by one thread's word, of any extents, in parts and many at once, they
 are what the evaluator gives. A driver without maps of tensors gets code that copies; a map that cannot be made is an error in a session that
 goes on; kept code has its maps."""
+# LABELS: slow
 
 import json
 import os

@@ -2,6 +2,7 @@
 
 Each program is a function @f of real tensors (and data made of them) in a real number. Along a random direction its slope is compared
 with grad and with jvp, the slope of that with grad of grad, and so on."""
+# LABELS: slow
 import os
 import subprocess
 import sys
