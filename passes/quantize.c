@@ -352,8 +352,8 @@ static Expr *annotate_product(Quantizer *q, const Call *call)
     int behind = axes_behind_channels(call);
     Expr *back = NULL,
          *scaled = behind >= 0 ? by_channel(q, expr_as_constant(w.e), behind, &back) : NULL;
-    Expr *made =
-        with_args(q, call, as_input(q, x), simulate(q, scaled ? scaled : w.e, KIND_WEIGHT));
+    Expr *data = as_input(q, x), *weight = simulate(q, scaled ? scaled : w.e, KIND_WEIGHT);
+    Expr *made = with_args(q, call, data, weight);
     if (made && scaled)
         made = ops_call2(&q->m, "multiply", made, back);
     return annotated(q, made, KIND_ACTIVATION);
@@ -405,8 +405,8 @@ static Expr *annotate_multiply(Quantizer *q, const Call *call)
     Operand x = operand(q, call, 0), y = operand(q, call, 1);
     if (x.kind == KIND_NONE || y.kind != KIND_NONE)
         return NULL;
-    Expr *made = with_args(q, call, as_input(q, x), as_constant_or_input(q, y.e));
-    return annotated(q, made, KIND_ACTIVATION);
+    Expr *data = as_input(q, x), *factor = as_constant_or_input(q, y.e);
+    return annotated(q, with_args(q, call, data, factor), KIND_ACTIVATION);
 }
 
 static Expr *annotate_same(Quantizer *q, const Call *call)

@@ -458,29 +458,41 @@ static TeTensor centred(TeBuilder *b, TeTensor t, TeTensor zero, int axis)
     return te_map(b, int32_dtype, t.rank, t.shape, v);
 }
 
+/* The data and the weight, each less its zero point. */
+typedef struct Centred {
+    TeTensor data, weight;
+} Centred;
+
+static Centred centred_inputs(TeBuilder *b, int weight_axis)
+{
+    Centred c = {.data = centred(b, te_input(b, 0), te_input(b, 2), 0)};
+    c.weight = centred(b, te_input(b, 1), te_input(b, 3), weight_axis);
+    return c;
+}
+
 static void compute_qnn_dense(TeBuilder *b)
 {
-    ops_dense(b, centred(b, te_input(b, 0), te_input(b, 2), 0),
-              centred(b, te_input(b, 1), te_input(b, 3), 0));
+    Centred c = centred_inputs(b, 0);
+    ops_dense(b, c.data, c.weight);
 }
 
 /* Padding stands for 0, which the centred data holds as 0. */
 static void compute_qnn_conv2d(TeBuilder *b)
 {
-    TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    ops_conv(b, x, centred(b, te_input(b, 1), te_input(b, 3), channel_axis(b->attrs)));
+    Centred c = centred_inputs(b, channel_axis(b->attrs));
+    ops_conv(b, c.data, c.weight);
 }
 
 static void compute_qnn_conv2d_transpose(TeBuilder *b)
 {
-    TeTensor x = centred(b, te_input(b, 0), te_input(b, 2), 0);
-    ops_conv_transpose(b, x, centred(b, te_input(b, 1), te_input(b, 3), channel_axis(b->attrs)));
+    Centred c = centred_inputs(b, channel_axis(b->attrs));
+    ops_conv_transpose(b, c.data, c.weight);
 }
 
 static void compute_qnn_batch_matmul(TeBuilder *b)
 {
-    ops_batch_matmul(b, centred(b, te_input(b, 0), te_input(b, 2), 0),
-                     centred(b, te_input(b, 1), te_input(b, 3), 0));
+    Centred c = centred_inputs(b, 0);
+    ops_batch_matmul(b, c.data, c.weight);
 }
 
 Te *quant_scalar(TeBuilder *b, int i)
