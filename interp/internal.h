@@ -242,6 +242,12 @@ struct Step {
     };
 };
 
+/* A definition that a step names, and the type that the step was checked with. */
+typedef struct Named {
+    const Name *name;
+    const Type *type;
+} Named;
+
 /* What was prepared together and goes together: a definition or an expression, and the functions inside. */
 typedef struct Unit {
     Interp *in; /* of the engine that made it */
@@ -251,7 +257,7 @@ typedef struct Unit {
     Module *keep; /* in whose arenas attributes lie */
     Vec(Value) constants;
     Vec(Code *) codes;
-    Vec(const Name *) globals; /* that its steps name */
+    Vec(Named) globals;
     uint32_t most_args, most_tests, steps;
 } Unit;
 

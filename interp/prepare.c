@@ -119,8 +119,17 @@ static const Name *closure_uses(const Object *o, const PtrMap *names)
 {
     const Unit *u = ((const Code *)(const void *)object_info(o))->unit;
     for (size_t i = 0; i < u->globals.n; i++)
-        if (ptrmap_has(names, u->globals.at[i]))
-            return u->globals.at[i];
+        if (ptrmap_has(names, u->globals.at[i].name))
+            return u->globals.at[i].name;
+    return NULL;
+}
+
+static const Name *closure_misfit(const Object *o, const Module *env)
+{
+    const Unit *u = ((const Code *)(const void *)object_info(o))->unit;
+    for (size_t i = 0; i < u->globals.n; i++)
+        if (!module_defines(env, u->globals.at[i].name, u->globals.at[i].type))
+            return u->globals.at[i].name;
     return NULL;
 }
 
@@ -131,7 +140,11 @@ static Value closure_call(Object *o, uint32_t n, const Value *args)
 }
 
 const FunctionKind evaluated_functions = {
-    .call = closure_call, .type = closure_type, .uses = closure_uses};
+    .call = closure_call,
+    .type = closure_type,
+    .uses = closure_uses,
+    .misfit = closure_misfit,
+};
 
 static Code *code_new(Prepare *p, const Expr *e)
 {
@@ -416,7 +429,7 @@ static Value nullary(const Constructor *con)
 static void name_global(Prepare *p, Step *s, const GlobalVar *global)
 {
     s->name = global->name;
-    vec_push(&p->unit->globals, &p->unit->arena, global->name);
+    vec_push(&p->unit->globals, &p->unit->arena, ((Named){global->name, global->base.type}));
 }
 
 /* The step that makes a value of an atom that is no variable. */

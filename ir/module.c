@@ -261,6 +261,13 @@ const Def *module_find(const Module *m, const Name *name)
     return at ? &m->defs.at[at - 1] : NULL;
 }
 
+bool module_defines(const Module *m, const Name *name, const Type *type)
+{
+    const Def *def = module_find(m, name);
+    const Type *now = def && def->fn ? def->fn->base.type : NULL;
+    return def && def->fn && (!type || !now || type_equal(type, now));
+}
+
 const Def *module_find_text(const Module *m, const char *name)
 {
     return module_find(m, ctx_name(m->cx, name));

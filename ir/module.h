@@ -96,6 +96,8 @@ void module_remove(Module *m, const Name *name);
 void module_remove_type(Module *m, const TypeDef *def);
 
 const Def *module_find(const Module *m, const Name *name);
+/* Whether it has a function of that name and type; any type for NULL. */
+bool module_defines(const Module *m, const Name *name, const Type *type);
 const Def *module_find_text(const Module *m, const char *name);
 const TypeDef *module_find_type(const Module *m, const Name *name);
 const Constructor *module_find_con(const Module *m, const Name *name);

@@ -87,8 +87,10 @@ static void forget_around(Around *a)
     arena_deinit(&a->arena);
 }
 
+/* What is looked for: one of the names, or one that does not fit the module. */
 typedef struct Using {
     const PtrMap *names;
+    const Module *env;
     const Name *found;
 } Using;
 
@@ -96,20 +98,30 @@ static WalkNext note_use(void *data, const Expr *e)
 {
     Using *u = data;
     const GlobalVar *global = expr_as_global(e);
-    if (global && ptrmap_has(u->names, global->name))
+    if (global && (u->env ? !module_defines(u->env, global->name, e->type)
+                          : ptrmap_has(u->names, global->name)))
         u->found = global->name;
     return u->found ? WALK_STOP : WALK_ON;
 }
 
-static const Name *function_uses(const Object *fn, const PtrMap *names)
+static const Name *find_use(const Object *fn, Using u)
 {
-    Using u = {.names = names};
     Around a = {0};
     find_around(&a, instance_of(fn));
     for (size_t i = 0; i < a.found.n && !u.found; i++)
         ir_walk(&a.found.at[i]->fn->base, note_use, NULL, &u);
     forget_around(&a);
     return u.found;
+}
+
+static const Name *function_uses(const Object *fn, const PtrMap *names)
+{
+    return find_use(fn, (Using){.names = names});
+}
+
+static const Name *function_misfit(const Object *fn, const Module *env)
+{
+    return find_use(fn, (Using){.env = env});
 }
 
 /* The literal, bound to the variable that it is called by. */
@@ -164,6 +176,7 @@ const FunctionKind compiled_functions = {
     .call = function_call,
     .type = function_type_of,
     .uses = function_uses,
+    .misfit = function_misfit,
     .source = function_source,
     .renew = function_renew,
 };

@@ -108,6 +108,8 @@ struct FunctionKind {
     const struct Type *(*type)(const Object *fn); /* NULL when it is not known */
     /* One of the names (keys) that its code looks up; NULL for none. */
     const Name *(*uses)(const Object *fn, const PtrMap *names);
+    /* A name that its code looks up, and in `env` is nothing or of another type than it was checked with; NULL for none. */
+    const Name *(*misfit)(const Object *fn, const struct Module *env);
     /* An expression for it, in the module, and the values of its free variables; NULL when there is none. */
     struct Expr *(*source)(const Object *fn, struct Module *into, PtrMap *locals);
     /* Definitions that its code looks up have others in `env`; NULL when the engine looks them up at each use. */

@@ -345,6 +345,46 @@ bool carry_commit(Redefinition *r)
     return ok;
 }
 
+static const Name *misfit(Object *fn, void *env)
+{
+    return function_kind(fn)->misfit(fn, env);
+}
+
+void carry_back(RelaySession *s)
+{
+    Stale *before = s->stale;
+    size_t n = 0;
+    const Name *first = NULL;
+    for (size_t i = s->n_locals; i-- > 0;) {
+        const Local *l = &s->locals[i];
+        const Name *called = each_function(s, l->value, misfit, s->env);
+        if (!called)
+            continue;
+        if (l->result) {
+            Undo *noting = s->noting;
+            s->noting = NULL; /* a result is no change */
+            session_unbind(s, l->var->name, l->graph);
+            s->noting = noting;
+            continue;
+        }
+        Buf why = {0};
+        buf_printf(&why, "holds a function that calls `@%s`, which was taken back", called->text);
+        stale_add(s, (Stale){.name = l->var->name,
+                             .sigil = '%',
+                             .graph = l->graph,
+                             .span = l->var->base.span,
+                             .where = l->var->base.span,
+                             .why = (char *)(uintptr_t)buf_text(&why),
+                             .changed = called,
+                             .changed_sigil = '@'});
+        buf_deinit(&why);
+        n++;
+        first = called;
+    }
+    if (n && s->stale != before)
+        stale_warn(s, n, (Renewed){first, '@', {0}});
+}
+
 void carry_renew(RelaySession *s)
 {
     for (size_t i = 0; i < s->n_locals && s->jit; i++)

@@ -246,6 +246,14 @@ void stale_add(RelaySession *s, Stale what);
 /* It is defined again, or it is gone. */
 void stale_forget(RelaySession *s, char sigil, bool graph, const Name *name);
 void stale_forget_all(RelaySession *s);
+/* The definition that something no longer fits; where nothing defines it any more it has no place. */
+typedef struct Renewed {
+    const Name *name;
+    char sigil;
+    Span span;
+} Renewed;
+/* One warning for the n newest of them, each with what is wrong with it. */
+void stale_warn(RelaySession *s, size_t n, Renewed changed);
 /* A copy of the list, for later; it is given back, or put in place of the list that there is. */
 Stale *stale_copy(RelaySession *s);
 void stale_free_list(RelaySession *s, Stale *list);
@@ -330,6 +338,8 @@ bool redefinition_depends(Redefinition *r, const Expr *e);
 bool carry_check(Redefinition *r);
 bool carry_commit(Redefinition *r);
 void carry_deinit(Redefinition *r);
+/* After definitions were taken back: what holds a function that calls another one than it was checked with is stale. */
+void carry_back(RelaySession *s);
 /* Functions in variables look up what they call in the environment as it is now. */
 void carry_renew(RelaySession *s);
 

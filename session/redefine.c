@@ -413,12 +413,6 @@ bool redefinition_of_stale(Redefinition *r)
 
 /* ---- what was dropped ---------------------------------------------------------------------------------------------------- */
 
-typedef struct Changed {
-    const Name *name;
-    char sigil;
-    Span span;
-} Changed;
-
 typedef struct Called {
     const Redefinition *r;
     const Name *name;
@@ -435,7 +429,7 @@ static WalkNext find_retyped_call(void *data, const Expr *e)
 
 /* The definition of the cell that the others no longer fit: what the first of them calls, if its type is another one now; else the first
  * whose type is. */
-static Changed what_changed(const Redefinition *r)
+static Renewed what_changed(const Redefinition *r)
 {
     const Module *cell = r->cell;
     Called c = {.r = r};
@@ -447,54 +441,26 @@ static Changed what_changed(const Redefinition *r)
     }
     const Def *called = c.name ? module_find(r->m, c.name) : NULL;
     if (called)
-        return (Changed){called->name, '@', called->span};
+        return (Renewed){called->name, '@', called->span};
     for (size_t i = 0; i < cell->types.n; i++) {
         const TypeDef *now = module_find_type(r->m, cell->types.at[i]->name);
         const TypeDef *old = now ? module_find_type(r->s->env, now->name) : NULL;
         if (old && old != now)
-            return (Changed){now->name, 0, now->span};
+            return (Renewed){now->name, 0, now->span};
     }
     const Def *first = NULL;
     for (size_t i = 0; i < cell->defs.n; i++) {
         const Def *now = module_find(r->m, cell->defs.at[i].name);
         if (now && ptrmap_has(&r->retyped, now->name))
-            return (Changed){now->name, '@', now->span};
+            return (Renewed){now->name, '@', now->span};
         first = first ? first : now;
     }
-    return first ? (Changed){first->name, '@', first->span} : (Changed){0};
-}
-
-static void name_stale(Buf *b, const Stale *old)
-{
-    buf_printf(b, "%s`", old->sigil ? "" : "the type ");
-    if (old->sigil)
-        buf_char(b, old->sigil);
-    buf_printf(b, "%s`", old->name->text);
-}
-
-/* One warning for all of them, each with what is wrong with it. */
-static void warn_stale(RelaySession *s, size_t n, Changed changed)
-{
-    Buf names = {0};
-    const Stale *old = s->stale;
-    for (size_t i = 0; i < n; i++, old = old->next) {
-        buf_str(&names, i == 0 ? "" : i + 1 < n ? ", " : " and ");
-        name_stale(&names, old);
-    }
-    const char sigil[2] = {changed.sigil, 0};
-    Diag *d = diag_error(s->cx.diags, W0203_STALE, changed.span, "%s no longer %s `%s%s`",
-                         buf_text(&names), n == 1 ? "fits" : "fit", sigil, changed.name->text);
-    old = s->stale;
-    for (size_t i = 0; i < n; i++, old = old->next)
-        diag_label(d, old->where, "%s", old->why);
-    diag_note(d, "%s checked again when %s used", n == 1 ? "it is" : "they are",
-              n == 1 ? "it is" : "they are");
-    buf_deinit(&names);
+    return first ? (Renewed){first->name, '@', first->span} : (Renewed){0};
 }
 
 static void mark_stale(Redefinition *r)
 {
-    Changed changed = what_changed(r);
+    Renewed changed = what_changed(r);
     size_t n = 0;
     Stale common = {.since = changed.span, .changed = changed.name, .changed_sigil = changed.sigil};
     for (size_t i = r->carried.n; i-- > 0;) {
@@ -524,7 +490,7 @@ static void mark_stale(Redefinition *r)
         stale_add(r->s, one);
     }
     if (n)
-        warn_stale(r->s, n, changed);
+        stale_warn(r->s, n, changed);
 }
 
 static void forget_defined(Redefinition *r)

@@ -294,6 +294,7 @@ void command_undo(CommandCall *c)
     stale_restore(s, u->stale);
     u->stale = NULL;
     s->noting = s->undo;
+    carry_back(s);
     carry_renew(s);
     buf_cut(&s->journal, u->journal);
     s->journal_seconds = u->journal_seconds;

@@ -131,6 +131,39 @@ const Stale *stale_find(const RelaySession *s, char sigil, const Name *name)
     return old;
 }
 
+static void name_stale(Buf *b, const Stale *old)
+{
+    buf_printf(b, "%s`", old->sigil ? "" : "the type ");
+    if (old->sigil)
+        buf_char(b, old->sigil);
+    buf_printf(b, "%s`", old->name->text);
+}
+
+void stale_warn(RelaySession *s, size_t n, Renewed changed)
+{
+    Buf names = {0};
+    const Stale *old = s->stale;
+    for (size_t i = 0; i < n; i++, old = old->next) {
+        buf_str(&names, i == 0 ? "" : i + 1 < n ? ", " : " and ");
+        name_stale(&names, old);
+    }
+    const char sigil[2] = {changed.sigil, 0};
+    Diag *d = diag_error(s->cx.diags, W0203_STALE, changed.span, "%s no longer %s `%s%s`",
+                         buf_text(&names), n == 1 ? "fits" : "fit", sigil, changed.name->text);
+    old = s->stale;
+    bool again = false; /* what was written can be read again */
+    for (size_t i = 0; i < n; i++, old = old->next) {
+        diag_label(d, old->where, "%s", old->why);
+        again |= !span_is_none(old->text);
+    }
+    if (again)
+        diag_note(d, "%s checked again when %s used", n == 1 ? "it is" : "they are",
+                  n == 1 ? "it is" : "they are");
+    else
+        diag_help(d, "bind %s again", n == 1 ? "it" : "them");
+    buf_deinit(&names);
+}
+
 /* ---- what uses it ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct Use {
@@ -272,7 +305,8 @@ bool stale_unused(RelaySession *s, const Module *item, Span whole)
     Diag *d = diag_error(s->cx.diags, E0218_STALE, u.span, "`%s%s` no longer fits `%s%s`", sigil,
                          old->name->text, by, old->changed->text);
     diag_label(d, old->where, "%s", old->why);
-    diag_label(d, old->since, "defined again");
+    if (!span_is_none(old->since))
+        diag_label(d, old->since, "defined again");
     diag_help(d, "%s `%s%s` again", old->sigil == '%' ? "bind" : "define", sigil, old->name->text);
     return false;
 }
