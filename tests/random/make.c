@@ -295,11 +295,11 @@ static Expr *form_project_known(Gen *g, const Type *t, int size)
     return NULL;
 }
 
-/* The call tells what the parameters of a literal are. */
+/* The call tells what the parameters of a literal are. One that is called at several places may have lost them already. */
 static void drop_annotations(Gen *g, const Function *f)
 {
     for (uint32_t i = 0; f && f->type_params.n == 0 && i < f->params.n; i++)
-        if (once_in(g, 3) && !has_any(f->params.at[i]->annotation)) {
+        if (once_in(g, 3) && f->params.at[i]->annotation && !has_any(f->params.at[i]->annotation)) {
             f->params.at[i]->annotation = NULL;
             count_form(g, "a parameter without a type");
         }
