@@ -192,20 +192,18 @@ static size_t differences(const RelaySession *s, const Undo *u, Buf *names)
             buf_printf(names, "%s@%s", n++ ? ", " : "", d->name->text);
     }
     PtrMap seen[2] = {{0}, {0}};
-    bool gone = false;
     for (size_t i = 0; i < u->n; i++) {
         const Changed *c = &u->changed[i];
         const Local *now = session_local(s, c->name, c->graph);
         if (ptrmap_has(&seen[c->graph], c->name))
             continue;
         ptrmap_put(&seen[c->graph], c->name, NULL);
-        gone |= c->was.var && !now;
-        if (now && now->var != c->was.var)
+        if ((now ? now->var : NULL) != c->was.var)
             buf_printf(names, "%s%%%s", n++ ? ", " : "", c->name->text);
     }
     ptrmap_deinit(&seen[0]);
     ptrmap_deinit(&seen[1]);
-    return n + gone;
+    return n;
 }
 
 void undo_keep(RelaySession *s, Undo *u)
