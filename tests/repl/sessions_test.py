@@ -21,6 +21,7 @@ FUNCTIONS = [
     ("(%x: int32, %y: int32) -> int32", "{f}({x}, {k})", "%x - %y"),
     ("(%x: (int32, int32)) -> int32", "{f}(({x}, {k}))", "%x.0 * %x.1"),
     ("(%x: float32) -> float32", 'cast({f}(cast({x}, dtype="float32")), dtype="int32")', "%x * {k}f"),
+    ("(%x: float32) -> float32", 'cast(grad({f})(cast({x}, dtype="float32")).0, dtype="int32")', "%x * %x * {k}f"),
     ("[A](%x: A) -> (A, A)", "{f}({x}).1", "(%x, %x)"),
     ("(%x: fn (int32) -> int32) -> int32", "{f}(fn (%n: int32) -> int32 {{ %n + {x} }})", "%x({k})"),
     ("(%x: T) -> int32", "{f}(One({x}))", "match (%x) {{ One(%n) => {k}, _ => 0 }}"),
@@ -66,6 +67,12 @@ class Session:
     def function(self):
         return f"fn (%x: int32) -> int32 {{ {self.call('%x')} }}"
 
+    def data(self):
+        return self.rng.choice(["Two", "%d", f"One({self.number()})"])
+
+    def match(self, what):
+        return f"match ({what}) {{ One(%n) => %n, _ => {self.number()} }}"
+
     def step(self, text):
         """A cell that can be taken back."""
         self.before.append(dict(self.known))
@@ -80,7 +87,9 @@ class Session:
                  (1, lambda: self.step(f"let %r = ref({self.function()});")), (4, lambda: f"ref_write(%r, {self.function()})"),
                  (2, lambda: self.step(f"let %p = ({self.function()}, {self.number()});")), (2, lambda: f"(%p.0)(%p.1 + {self.number()})"),
                  (1, lambda: self.call(self.number())), (1, lambda: self.rng.choice(["%_", "ref_read(%r)", ":defs mine"])),
-                 (4, lambda: f"(ref_read(%r))({self.number()})")]
+                 (4, lambda: f"(ref_read(%r))({self.number()})"), (1, lambda: self.step(f"let %d = {self.data()};")),
+                 (1, lambda: self.step(f"let %q = ref({self.data()});")), (1, lambda: f"ref_write(%q, {self.data()})"),
+                 (1, lambda: self.match("%d")), (1, lambda: self.match("ref_read(%q)"))]
         return self.rng.choices([make for _, make in kinds], weights=[weight for weight, _ in kinds])[0]()
 
 
