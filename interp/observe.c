@@ -257,10 +257,12 @@ static const Step *watch_step(Telling *t, Step *s, bool *on)
         *on = !next || tell_frame(t, EVENT_CALL, s->span);
         return next;
     case STEP_TAIL_CALL:
-    case STEP_TAIL_GLOBAL:
+    case STEP_TAIL_GLOBAL: {
+        Span span = s->span; /* the step may go with the frame's closure */
         next = eval_step(in, s);
-        *on = !next || tell_frame(t, EVENT_TAIL_CALL, s->span);
+        *on = !next || tell_frame(t, EVENT_TAIL_CALL, span);
         return next;
+    }
     case STEP_MATCH:
     case STEP_OP:
     case STEP_OP_IF:

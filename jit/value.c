@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "ir/walk.h"
 #include "jit/internal.h"
+#include "jit/open_tuples.h"
 
 #include <stdlib.h>
 
@@ -133,6 +134,83 @@ static Expr *bound(Arena *arena, const Instance *in, Var *v, Expr *body)
     return v ? expr_let(arena, fn->span, v, fn, body ? body : &v->base) : fn;
 }
 
+/* The arguments before each round in which tuples were opened (open_tuples.h): the types that the definition takes, then of what came of
+ * these. False for a call that takes them as they are. */
+typedef struct Rounds {
+    const Signature *signature;
+    const Type **types[SIGNATURE_ROUNDS + 1];
+    uint32_t n[SIGNATURE_ROUNDS + 1];
+} Rounds;
+
+static uint32_t fields_of(const Rounds *r, int round, uint32_t i)
+{
+    return i < 64 && r->signature->opened[round] >> i & 1 ? r->types[round][i]->n : 0;
+}
+
+static bool find_rounds(Arena *arena, const Function *callee, uint32_t n, Rounds *r)
+{
+    r->n[0] = callee->params.n;
+    r->types[0] = arena_new_array(arena, const Type *, r->n[0] + 1);
+    for (uint32_t i = 0; i < r->n[0]; i++)
+        r->types[0][i] = callee->params.at[i]->base.type;
+    for (int k = 0; k < SIGNATURE_ROUNDS; k++) {
+        r->n[k + 1] = 0;
+        r->types[k + 1] = arena_new_array(arena, const Type *, n + 1);
+        for (uint32_t i = 0; i < r->n[k]; i++) {
+            const Type *t = r->types[k][i];
+            uint32_t fields = fields_of(r, k, i);
+            for (uint32_t j = 0; j < (fields ? fields : 1); j++) {
+                if (r->n[k + 1] == n)
+                    return false;
+                r->types[k + 1][r->n[k + 1]++] = fields ? t->parts[j] : t;
+            }
+        }
+    }
+    return r->n[SIGNATURE_ROUNDS] == n;
+}
+
+/* A call that hands on the fields of tuples makes the tuples again, which the definition takes as it was written. */
+static Expr *closed_call(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Unit *u = rw->data;
+    const Call *call = expr_as_call(now);
+    const GlobalVar *g = call ? expr_as_global(call->callee) : NULL;
+    const Def *def = g ? module_find(u->env, g->name) : NULL;
+    Arena *arena = &rw->module->arena;
+    Rounds r = {.signature = g ? ptrmap_find(&u->signatures, g->name) : NULL};
+    if (r.signature && def && def->fn && find_rounds(arena, def->fn, call->args.n, &r)) {
+        Expr **args = call->args.at;
+        for (int k = SIGNATURE_ROUNDS - 1; k >= 0; k--) {
+            Expr **outer = arena_new_array(arena, Expr *, r.n[k] + 1);
+            for (uint32_t i = 0, at = 0; i < r.n[k]; i++) {
+                uint32_t fields = fields_of(&r, k, i);
+                outer[i] = args[at];
+                if (fields) {
+                    outer[i] = expr_tuple(arena, now->span, fields, args + at);
+                    outer[i]->type = r.types[k][i];
+                }
+                at += fields ? fields : 1;
+            }
+            args = outer;
+        }
+        now = expr_call(arena, now->span, call->callee, r.n[0], args, call->attrs);
+    }
+    now->type = now->type ? now->type : old->type;
+    return now;
+}
+
+/* The expression as the definitions that were written take it. */
+static Expr *closed(const Unit *u, Module *into, Expr *e)
+{
+    if (u->signatures.n == 0)
+        return e;
+    Rewriter rw;
+    rewriter_init(&rw, u->jit->cx, into, closed_call, (void *)(uintptr_t)u);
+    e = ir_rewrite(&rw, e);
+    rewriter_deinit(&rw);
+    return e;
+}
+
 /* Functions that are found later are used by those found before, so their bindings go around. */
 static struct Expr *function_source(const Object *fn, struct Module *into, PtrMap *locals)
 {
@@ -161,7 +239,7 @@ static struct Expr *function_source(const Object *fn, struct Module *into, PtrMa
     }
     ptrmap_deinit(&done);
     forget_around(&a);
-    return e;
+    return closed(info_of(fn)->unit, into, e);
 }
 
 static bool function_renew(Object *fn, Module *env)

@@ -370,6 +370,16 @@ static void forget_failed(RelaySession *s)
     s->failed = NULL;
 }
 
+void session_forget_failed(RelaySession *s, const PtrMap *names)
+{
+    ptrmap_clear(&s->failed_names);
+    for (size_t i = 0; i < names->n; i++)
+        if (names->entries[i].key)
+            ptrmap_put(&s->failed_names, names->entries[i].key, NULL);
+    s->gaps = true; /* types, too */
+    forget_failed(s);
+}
+
 /* ---- cells ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct Cell {

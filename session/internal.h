@@ -382,6 +382,8 @@ bool engine_on_gpu(RelaySession *s, bool on);
 bool engine_ready(RelaySession *s, Engine engine, Span asked);
 /* Whether an expression or definition uses a variable or definition that failed: that was reported, and nothing is run or said. */
 bool session_uses_failed(const RelaySession *s, const Expr *e);
+/* Takes what failed in a script out of the environment, of which those names (keys) are wrong definitions. */
+void session_forget_failed(RelaySession *s, const PtrMap *names);
 /* Runs a checked expression; what the JIT cannot compile the evaluator runs, with a warning. NONE after a diagnostic. */
 Value engine_eval(RelaySession *s, Engine engine, Module *env, Module *keep, Expr *e);
 

@@ -103,6 +103,7 @@ typedef struct Changed {
 struct Undo {
     Undo *older;
     Module *env;
+    PtrMap failed; /* names of definitions among these that are wrong, as keys */
     Changed *changed;
     size_t n, cap;
     Stale *stale;
@@ -118,6 +119,7 @@ static void undo_free(RelaySession *s, Undo *u)
         module_release(u->changed[i].was.module);
     }
     free(u->changed);
+    ptrmap_deinit(&u->failed);
     stale_free_list(s, u->stale);
     module_release(u->env);
     free(u);
@@ -143,6 +145,9 @@ Undo *undo_take(RelaySession *s)
     Undo *u = memory_zeroed(1, sizeof *u);
     if (u) {
         u->env = module_retain(s->env);
+        for (size_t i = 0; i < s->failed_names.n; i++)
+            if (s->failed_names.entries[i].key)
+                ptrmap_put(&u->failed, s->failed_names.entries[i].key, NULL);
         u->stale = stale_copy(s);
         u->journal = s->journal.n;
         u->journal_seconds = s->journal_seconds;
@@ -286,6 +291,7 @@ void command_undo(CommandCall *c)
         s->jit_table->forget(s->jit, s->env);
     optimise_forget(s, NULL);
     session_set_env(s, module_retain(u->env));
+    session_forget_failed(s, &u->failed);
     if (s->noting && s->noting != u)
         put_back(s, s->noting); /* what this cell did before */
     put_back(s, u);
