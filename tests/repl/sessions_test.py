@@ -1,4 +1,5 @@
-"""Random sessions that define, bind, write to references, switch the engine and take back: all engines say the same, and none dies.
+"""Random sessions that define, bind, write to references, switch the engine and take back: all engines say the same, and none dies. Others,
+four times as many, ask for views, passes, steps and files in between: none dies.
 
     sessions_test.py [COUNT [SEED]]
 
@@ -8,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 
 RELAY = os.environ.get("RELAY", "build/release/relay")
 with open(RELAY, "rb") as program:
@@ -93,6 +95,38 @@ class Session:
         return self.rng.choices([make for _, make in kinds], weights=[weight for weight, _ in kinds])[0]()
 
 
+class Asking(Session):
+    """One that asks for what can be seen of it."""
+
+    def cell(self):
+        if self.rng.random() < 0.6:
+            return super().cell()
+        f, g = self.rng.choices(list(self.known), k=2)
+        e = self.rng.choice([self.call(self.number()), f"(ref_read(%r))({self.number()})", "(%p.0)(%p.1)", self.match("%d")])
+        return self.rng.choice([
+            f":step {e}", f":step steps=5 from=3 {e}", f":trace {e}", f":break {f}", f":break {f} if %x == {self.number()}", ":break error",
+            ":unbreak", f":unbreak {f}", ":watch %x", ":watch %r", ":watch -", f":why {f}", ":why %r", f":type {e}", f":show types {f}",
+            f":show graph {f}", f":show lowered {f}", f":show all {f}", f":show text {e}", f":pass ToANormalForm,Inline,PartialEvaluate {f}",
+            f":pass Inline {f} as {g}", f":blame ToANormalForm,DeadCodeElimination {e}", f":rewrites seed=1 SimplifyExpr,Inline {f}",
+            f":explain types {f}", f":explain pass Inline {f}", f":summary {f}", f":hash {f}", f":equal ({f}, {g})", f":edit {f}", f":doc {f}",
+            f":schedule {f}", f":export FOLDER/model.onnx {f}", ":save FOLDER/session.rly", ":load FOLDER/session.rly", ":reload", ":defs",
+            f":train steps=2 %d {e}", f":plot {e}", f":analyze op_freqs {f}", ":limit depth 50", ":limit", f":set opt {self.rng.randrange(4)}",
+            f"let %m = vjp({f});", f"let %j = jvp({f});", 'import "prelude.rly"', ":write %d FOLDER/data.npz", ":read %d FOLDER/data.npz",
+            "let %k = ref_read(%r);", "%k(1)", ":reset"])
+
+
+def ends_well(seed, folder):
+    rng = random.Random(-seed)
+    lines = [line for cell in Asking(seed).cells for line in ([f":engine {rng.choice(ENGINES)}"] if rng.random() < 0.4 else []) + [cell]]
+    text = "\n".join(lines).replace("FOLDER", folder) + "\n"
+    done = subprocess.run([RELAY], input=text, capture_output=True, text=True, timeout=300)
+    said = done.stdout + done.stderr
+    good = done.returncode in (0, 1, 2, 3) and "Sanitizer" not in said and "runtime error" not in said
+    if not good:
+        print(f"seed {seed}: asking ends with {done.returncode}\n{said[-2000:]}")
+    return good
+
+
 def answers(lines, engine):
     """What is said, without what only tells the engine."""
     # A command ends the cell before it, in which definitions side by side would be one step.
@@ -120,7 +154,9 @@ def main():
                 wrong += 1
                 other = [(a, b) for a, b in zip(want.splitlines() + [""], got.splitlines() + [""]) if a != b][:1]
                 print(f"seed {seed}: {engine or 'mixed'}: {other or got[:200]}")
-    print(f"{count} sessions, {wrong} wrong")
+    with tempfile.TemporaryDirectory() as folder:
+        wrong += sum(not ends_well(seed, folder) for seed in range(first, first + 4 * count))
+    print(f"{count} sessions on {len(ENGINES)} engines, {4 * count} that ask, {wrong} wrong")
     return 1 if wrong else 0
 
 
