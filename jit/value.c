@@ -170,7 +170,7 @@ static bool find_rounds(Arena *arena, const Function *callee, uint32_t n, Rounds
 }
 
 /* A call that hands on the fields of tuples makes the tuples again, which the definition takes as it was written. */
-static Expr *closed_call(Rewriter *rw, const Expr *old, Expr *now)
+static Expr *written_call(Rewriter *rw, const Expr *old, Expr *now)
 {
     const Unit *u = rw->data;
     const Call *call = expr_as_call(now);
@@ -200,12 +200,12 @@ static Expr *closed_call(Rewriter *rw, const Expr *old, Expr *now)
 }
 
 /* The expression as the definitions that were written take it. */
-static Expr *closed(const Unit *u, Module *into, Expr *e)
+static Expr *as_written(const Unit *u, Module *into, Expr *e)
 {
     if (u->signatures.n == 0)
         return e;
     Rewriter rw;
-    rewriter_init(&rw, u->jit->cx, into, closed_call, (void *)(uintptr_t)u);
+    rewriter_init(&rw, u->jit->cx, into, written_call, (void *)(uintptr_t)u);
     e = ir_rewrite(&rw, e);
     rewriter_deinit(&rw);
     return e;
@@ -239,7 +239,7 @@ static struct Expr *function_source(const Object *fn, struct Module *into, PtrMa
     }
     ptrmap_deinit(&done);
     forget_around(&a);
-    return closed(info_of(fn)->unit, into, e);
+    return as_written(info_of(fn)->unit, into, e);
 }
 
 static bool function_renew(Object *fn, Module *env)
