@@ -135,7 +135,7 @@ def answers(lines, engine):
     text = done.stdout + done.stderr
     if done.returncode not in (0, 1, 2):
         return f"ends with {done.returncode}\n{text}"
-    text = re.sub(r"^(cells run on: .*|note: this ran on .*)\n", "", text, flags=re.M)
+    text = re.sub(r"^(cells run on: .*|note: this ran on .*|==\d+==WARNING: ASan does.*)\n", "", text, flags=re.M)
     return re.sub(r":engine \w+", ":engine", text)
 
 
