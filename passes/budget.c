@@ -17,6 +17,18 @@ uint64_t count_nodes(const Expr *root)
     return n;
 }
 
+static WalkNext count_down(void *data, const Expr *e)
+{
+    (void)e;
+    uint64_t *left = data;
+    return *left && (*left)-- ? WALK_ON : WALK_STOP;
+}
+
+bool has_at_most(const Expr *root, uint64_t most)
+{
+    return ir_walk(root, count_down, NULL, &most);
+}
+
 SizeBudget size_budget(PassRun *run, const Module *old)
 {
     int64_t most = attrs_int(run->params, "size_most", 0);

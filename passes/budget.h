@@ -22,6 +22,8 @@ typedef struct SizeBudget {
 
 /* The nodes below `root`, each once. */
 uint64_t count_nodes(const Expr *root);
+/* Whether there are no more of them, which takes no longer than to count so many. */
+bool has_at_most(const Expr *root, uint64_t most);
 SizeBudget size_budget(PassRun *run, const Module *old);
 /* Whether so many nodes more fit; counts them. */
 bool size_spend(SizeBudget *b, uint64_t nodes);

@@ -87,7 +87,7 @@ static WalkNext note_elements(void *data, const Expr *e)
 
 static bool is_small(const Inliner *in, const Function *f)
 {
-    return in->run->context->for_code && !f->attrs && count_nodes(f->body) <= SMALL_MOST &&
+    return in->run->context->for_code && !f->attrs && has_at_most(f->body, SMALL_MOST) &&
            ir_walk(f->body, note_elements, NULL, NULL);
 }
 
@@ -502,13 +502,21 @@ static bool inline_where(PassRun *run, Module *old, const AttrValue *names)
 {
     Inliner in = {.run = run, .old = old, .names = names, .budget = size_budget(run, old)};
     in.small_left = SMALL_GROWTH;
-    for (size_t i = 0; i < old->defs.n && run->context->for_code; i++)
-        in.small_left += old->defs.at[i].fn ? count_nodes(&old->defs.at[i].fn->base) : 0;
-    note_named(old, &in.named);
     in.worthwhile = !names && attrs_bool(run->params, "worthwhile");
-    if (in.worthwhile)
+    /* Each of these walks over the whole program. */
+    Limits *limits = &run->cx->limits;
+    bool ok = !limit_hit(limits);
+    for (size_t i = 0; i < old->defs.n && run->context->for_code && ok; i++) {
+        in.small_left += old->defs.at[i].fn ? count_nodes(&old->defs.at[i].fn->base) : 0;
+        ok = !limit_hit(limits);
+    }
+    if (ok)
+        note_named(old, &in.named);
+    ok = ok && !limit_hit(limits);
+    if (ok && in.worthwhile)
         find_calls(&in);
-    bool ok = make_bodies(&in) && (!(in.bodies.n || in.worthwhile) || put_bodies(&in));
+    ok = ok && !limit_hit(limits) && make_bodies(&in) &&
+         (!(in.bodies.n || in.worthwhile) || put_bodies(&in));
     size_report(&in.budget, run, "calls");
     ptrmap_deinit(&in.values);
     ptrmap_deinit(&in.named);

@@ -222,7 +222,7 @@ Module *optimise(RelaySession *s, Module *env, const Name *name)
     Optimiser o = {.s = s, .env = env};
     arena_init(&o.arena, &s->cx.limits);
     find_reached(&o, def);
-    bool ok = !find_stale(&o) || make_stale(&o);
+    bool ok = !limit_hit(&s->cx.limits) && (!find_stale(&o) || make_stale(&o));
     Module *out = ok ? gather(&o) : NULL;
     ptrmap_deinit(&o.index);
     arena_deinit(&o.arena);
