@@ -1,164 +1,121 @@
-"""Random sessions that define, bind, write to references, switch the engine and take back: all engines say the same, and none dies. Others,
-four times as many, ask for views, passes, steps and files in between: none dies.
+"""Sessions made at random: definitions, redefinitions, types that change, cells that break off, commands. Whatever the cells
+say, the program must not crash, hang or find a mistake of its own (E0901). The same sessions at each call; with numbers,
+`sessions_test.py FIRST COUNT` makes others, which are kept as `session_SEED.txt` when they fail.
 
-    sessions_test.py [COUNT [SEED]]
-
-A function that a reference or a tuple holds outlives what it calls: that may be defined anew, with another type, or taken back."""
+Half of each session runs as a script, where a failure leaves what failed behind, the other half cell by cell in a kernel,
+where a failing cell leaves nothing.
+"""
 import os
 import random
-import re
 import subprocess
 import sys
-import tempfile
 
-RELAY = os.environ.get("RELAY", "build/release/relay")
-with open(RELAY, "rb") as program:
-    SANITIZED = b"__asan_init" in program.read()
-CELLS = 40
-ENGINES = ["interp", "jit", "auto"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kernel"))
+from client import Kernel  # noqa: E402
 
-# Of a function of an integer: its head, a call with the integer `{}`, and its body.
-FUNCTIONS = [
-    ("(%x: int32) -> int32", "{f}({x})", "%x + {k}"),
-    ("(%x: int32, %y: int32) -> int32", "{f}({x}, {k})", "%x - %y"),
-    ("(%x: (int32, int32)) -> int32", "{f}(({x}, {k}))", "%x.0 * %x.1"),
-    ("(%x: float32) -> float32", 'cast({f}(cast({x}, dtype="float32")), dtype="int32")', "%x * {k}f"),
-    ("(%x: float32) -> float32", 'cast(grad({f})(cast({x}, dtype="float32")).0, dtype="int32")', "%x * %x * {k}f"),
-    ("[A](%x: A) -> (A, A)", "{f}({x}).1", "(%x, %x)"),
-    ("(%x: fn (int32) -> int32) -> int32", "{f}(fn (%n: int32) -> int32 {{ %n + {x} }})", "%x({k})"),
-    ("(%x: T) -> int32", "{f}(One({x}))", "match (%x) {{ One(%n) => {k}, _ => 0 }}"),
-    ("(%x: ref(int32)) -> int32", "{f}(ref({x}))", "ref_read(%x) + {k}"),
-]
-TYPES = [
-    "type T { One(int32), Two, }",
-    "type T { Two, One(int32), }",
-    "type T { One(int32), Two, Three(int32, int32), }",
-    "type T { Three(T), One(int32), Two, }",
-]
+relay = os.environ["RELAY"]
+TYPES = ["int32", "float32", "Tensor[(2, 3), float32]", "Tensor[(?, 3), float32]", "(int32, float32)", "List[int32]",
+         "ref(int32)", "fn (int32) -> int32", "Foo", "Bar[int32]", "Option[Foo]", "_"]
+ATOMS = ["1", "2f", "True", "%x", "%y", "%z", "%0", "@f", "@g", "@h", "()", "Nil", "None", "A", "B(1)", "C(2f, %x)",
+         'ones(shape=[2, 3], dtype="float32")']
+PATTERNS = ["A", "B(%x)", "C(%y, _)", "Cons(%x, %y)", "Nil", "Some(%z)", "(%x, %y)"]
+TYPE_DEFINITIONS = ["type Foo { A, B(int32), C(float32, int32) }", "type Foo { A, B(float32) }", "type Foo { A }",
+                    "type Foo[a] { A, B(a) }", "type Bar[a] { D(a), E }", "type Bar[a, b] { D(a, b) }",
+                    "extern type Foo", 'import "prelude.rly"']
+COMMANDS = [":defs", ":why %x", ":explain types", ":undo", ":reset", ":break @f", ":unbreak", ":watch %x", ":watch -",
+            ":engine jit", ":engine interp", ":hash @f", ":doc @f", ":summary @f", ":analyze call_graph @g"]
+ON_EXPRESSIONS = [":type", ":explain types", ":step steps=20", ":trace lines=20", ":pass FuseOps", ":pass ToANormalForm",
+                  ":pass PartialEvaluate", ":analyze check_kind", ":analyze well_formed", ":show lowered", ":show types"]
 
 
-class Session:
-    """What was defined, as far as the next cells want to know: a wrong guess gives an error, which is an answer, too."""
-
-    def __init__(self, seed):
-        self.rng = random.Random(seed)
-        self.known = {name: FUNCTIONS[0] for name in ("@f", "@g", "@h")}
-        self.before = []
-        self.cells = [self.step(TYPES[0]), *map(self.define, self.known), self.step("let %r = ref(fn (%x: int32) -> int32 { %x });"),
-                      self.step("let %p = (fn (%x: int32) -> int32 { %x }, 1);")]
-        while len(self.cells) < CELLS:
-            self.cells.append(self.cell())
-
-    def number(self):
-        return self.rng.randint(1, 9)
-
-    def call(self, x):
-        name = self.rng.choice(list(self.known))
-        return self.known[name][1].format(f=name, x=x, k=self.number())
-
-    def define(self, name):
-        self.before.append(dict(self.known))
-        head, call, body = self.rng.choice(FUNCTIONS)
-        self.known[name] = (head, call, body)
-        body = body.format(k=self.number())
-        if head == FUNCTIONS[0][0] and self.rng.random() < 0.5:
-            other = self.rng.choice([n for n in self.known if n != name])
-            body = f"if (less(%x, 0)) {{ 0 }} else {{ {self.known[other][1].format(f=other, x='(%x - 1)', k=self.number())} }}"
-        return f"def {name}{head} {{ {body} }}"
-
-    def function(self):
-        return f"fn (%x: int32) -> int32 {{ {self.call('%x')} }}"
-
-    def data(self):
-        return self.rng.choice(["Two", "%d", f"One({self.number()})"])
-
-    def match(self, what):
-        return f"match ({what}) {{ One(%n) => %n, _ => {self.number()} }}"
-
-    def step(self, text):
-        """A cell that can be taken back."""
-        self.before.append(dict(self.known))
-        return text
-
-    def undo(self):
-        self.known = self.before.pop() if self.before else self.known
-        return ":undo"
-
-    def cell(self):
-        kinds = [(3, lambda: self.define(self.rng.choice(list(self.known)))), (1, lambda: self.step(self.rng.choice(TYPES))), (3, self.undo),
-                 (1, lambda: self.step(f"let %r = ref({self.function()});")), (4, lambda: f"ref_write(%r, {self.function()})"),
-                 (2, lambda: self.step(f"let %p = ({self.function()}, {self.number()});")), (2, lambda: f"(%p.0)(%p.1 + {self.number()})"),
-                 (1, lambda: self.call(self.number())), (1, lambda: self.rng.choice(["%_", "ref_read(%r)", ":defs mine"])),
-                 (4, lambda: f"(ref_read(%r))({self.number()})"), (1, lambda: self.step(f"let %d = {self.data()};")),
-                 (1, lambda: self.step(f"let %q = ref({self.data()});")), (1, lambda: f"ref_write(%q, {self.data()})"),
-                 (1, lambda: self.match("%d")), (1, lambda: self.match("ref_read(%q)"))]
-        return self.rng.choices([make for _, make in kinds], weights=[weight for weight, _ in kinds])[0]()
+def name(r):
+    return r.choice("xyz")
 
 
-class Asking(Session):
-    """One that asks for what can be seen of it."""
-
-    def cell(self):
-        if self.rng.random() < 0.6:
-            return super().cell()
-        f, g = self.rng.choices(list(self.known), k=2)
-        e = self.rng.choice([self.call(self.number()), f"(ref_read(%r))({self.number()})", "(%p.0)(%p.1)", self.match("%d")])
-        return self.rng.choice([
-            f":step {e}", f":step steps=5 from=3 {e}", f":trace {e}", f":break {f}", f":break {f} if %x == {self.number()}", ":break error",
-            ":unbreak", f":unbreak {f}", ":watch %x", ":watch %r", ":watch -", f":why {f}", ":why %r", f":type {e}", f":show types {f}",
-            f":show graph {f}", f":show lowered {f}", f":show all {f}", f":show text {e}", f":pass ToANormalForm,Inline,PartialEvaluate {f}",
-            f":pass Inline {f} as {g}", f":blame ToANormalForm,DeadCodeElimination {e}", f":rewrites seed=1 SimplifyExpr,Inline {f}",
-            f":explain types {f}", f":explain pass Inline {f}", f":summary {f}", f":hash {f}", f":equal ({f}, {g})", f":edit {f}", f":doc {f}",
-            f":schedule {f}", f":export FOLDER/model.onnx {f}", ":save FOLDER/session.rly", ":load FOLDER/session.rly", ":reload", ":defs",
-            f":train steps=2 %d {e}", f":plot {e}", f":analyze op_freqs {f}", ":limit depth 50", ":limit", f":set opt {self.rng.randrange(4)}",
-            f"let %m = vjp({f});", f"let %j = jvp({f});", 'import "prelude.rly"', ":write %d FOLDER/data.npz", ":read %d FOLDER/data.npz",
-            "let %k = ref_read(%r);", "%k(1)", ":reset"])
-
-
-def ends_well(seed, folder):
-    rng = random.Random(-seed)
-    lines = [line for cell in Asking(seed).cells for line in ([f":engine {rng.choice(ENGINES)}"] if rng.random() < 0.4 else []) + [cell]]
-    text = "\n".join(lines).replace("FOLDER", folder) + "\n"
-    done = subprocess.run([RELAY], input=text, capture_output=True, text=True, timeout=300)
-    said = done.stdout + done.stderr
-    good = done.returncode in (0, 1, 2, 3) and "Sanitizer" not in said and "runtime error" not in said
-    if not good:
-        print(f"seed {seed}: asking ends with {done.returncode}\n{said[-2000:]}")
-    return good
+def expression(r, depth=0):
+    def part():
+        return expression(r, depth + 1)
+    if depth > 3 or r.random() < 0.25:
+        return r.choice(ATOMS)
+    return r.choice([
+        lambda: f"add({part()}, {part()})",
+        lambda: f"@{r.choice('fgh')}({', '.join(part() for _ in range(r.randint(0, 2)))})",
+        lambda: f"({part()}, {part()})",
+        lambda: f"({part()}).{r.randint(0, 2)}",
+        lambda: f"if ({part()}) {{ {part()} }} else {{ {part()} }}",
+        lambda: f"let %{name(r)} = {part()}; {part()}",
+        lambda: f"fn (%{name(r)}: {r.choice(TYPES)}) {{ {part()} }}",
+        lambda: f"match ({part()}) {{ {r.choice(PATTERNS)} => {{ {part()} }}, _ => {{ {part()} }} }}",
+        lambda: f"ref({part()})",
+        lambda: f"ref_read({part()})",
+        lambda: f"{r.choice(['Cons', 'Some', 'B', 'nn.relu', 'negative', 'sum'])}({part()})",
+    ])()
 
 
-def answers(lines, engine):
-    """What is said, without what only tells the engine."""
-    # A command ends the cell before it, in which definitions side by side would be one step.
-    text = "".join(f":engine {engine or one}\n{cell}\n" for one, cell in lines)
-    done = subprocess.run([RELAY], input=text, capture_output=True, text=True, timeout=300)
-    text = done.stdout + done.stderr
-    if done.returncode not in (0, 1, 2):
-        return f"ends with {done.returncode}\n{text}"
-    text = re.sub(r"^(cells run on: .*|note: this ran on .*|==\d+==WARNING: ASan does.*)\n", "", text, flags=re.M)
-    return re.sub(r":engine \w+", ":engine", text)
+def definition(r):
+    parameters = ", ".join(f"%{v}: {r.choice(TYPES)}" for v in "xy"[:r.randint(0, 2)])
+    result = f" -> {r.choice(TYPES)}" if r.random() < 0.6 else ""
+    return f"def @{r.choice('fgh')}({parameters}){result} {{ {expression(r)} }}"
 
 
-def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 6 if SANITIZED else 40
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    wrong = 0
-    for seed in range(first, first + count):
-        cells = Session(seed).cells
-        lines = list(zip(random.Random(-seed).choices(ENGINES, k=len(cells)), cells))
-        want = None
-        for engine in [*ENGINES, None]:
-            got = answers(lines, engine)
-            want = want or got
-            if got != want or got.startswith("ends with"):
-                wrong += 1
-                other = [(a, b) for a, b in zip(want.splitlines() + [""], got.splitlines() + [""]) if a != b][:1]
-                print(f"seed {seed}: {engine or 'mixed'}: {other or got[:200]}")
-    with tempfile.TemporaryDirectory() as folder:
-        wrong += sum(not ends_well(seed, folder) for seed in range(first, first + 4 * count))
-    print(f"{count} sessions on {len(ENGINES)} engines, {4 * count} that ask, {wrong} wrong")
-    return 1 if wrong else 0
+def broken(r):
+    text = item(r)
+    at = r.randint(0, len(text))
+    return text[:at] + r.choice(["", ")", "}", ";", "%", '"', "/*"]) + text[at + r.randint(0, 3):]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def item(r):
+    return r.choices([
+        definition,
+        lambda r: f"let %{name(r)} = {expression(r)};",
+        lambda r: f"%0 = {expression(r)};",
+        lambda r: r.choice(TYPE_DEFINITIONS),
+        lambda r: r.choice(COMMANDS),
+        lambda r: f"{r.choice(ON_EXPRESSIONS)} {expression(r)}",
+        lambda r: f":equal ({expression(r)}, {expression(r)})",
+        broken,
+        expression,
+    ], [30, 18, 3, 10, 7, 12, 1, 5, 10])[0](r)
+
+
+def script(r):
+    text = "\n".join(item(r) for _ in range(15)) + "\n"
+    run = subprocess.run([relay], input=text, capture_output=True, text=True, timeout=120)
+    said = run.stdout + run.stderr
+    good = run.returncode in (0, 1, 2, 3) and "[E0901]" not in said and "runtime error" not in said
+    return text, None if good else f"exit {run.returncode}: {said[-400:]}"
+
+
+def cells(r):
+    text = ""
+    try:
+        with Kernel() as kernel:
+            client = kernel.client()
+            for _ in range(15):
+                code = "\n".join(item(r) for _ in range(r.choice([1, 1, 1, 2, 3])))
+                text += code + "\n---\n"
+                reply, published = client.execute(code)
+                if "[E0901]" in str(reply) + str(published):
+                    return text, "a mistake of the program itself"
+                if r.random() < 0.3:
+                    client.ask("inspect_request", {"code": code, "cursor_pos": r.randint(0, len(code)), "detail_level": 1})
+                    client.ask("complete_request", {"code": code, "cursor_pos": r.randint(0, len(code))})
+    except Exception as error:  # the client has judged: a crash, a hang, a broken message
+        return text, repr(error)[-400:]
+    return text, None
+
+
+first, count = (int(arg) for arg in sys.argv[1:3]) if len(sys.argv) > 2 else (108, 14)
+failures = 0
+for seed in range(first, first + count):
+    r = random.Random(seed)
+    for run in (script, cells):
+        text, why = run(r)
+        if why:
+            failures += 1
+            print(f"seed {seed}, {run.__name__}: {why}\n{text}")
+            if len(sys.argv) > 2:
+                with open(f"session_{seed}.txt", "w", encoding="utf-8") as file:
+                    file.write(text)
+print(f"{count} sessions, {failures} failures")
+sys.exit(failures > 0)
