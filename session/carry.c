@@ -361,10 +361,7 @@ void carry_back(RelaySession *s)
         if (!called)
             continue;
         if (l->result) {
-            Undo *noting = s->noting;
-            s->noting = NULL; /* a result is no change */
-            session_unbind(s, l->var->name, l->graph);
-            s->noting = noting;
+            results_drop(s, l);
             continue;
         }
         Buf why = {0};

@@ -174,6 +174,8 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 
 /* Keeps the result of the running cell, which is lent; `home`: of its expression. */
 void results_keep(RelaySession *s, Value v, const Type *t, Module *home);
+/* Unbinds a result, which `:undo` does not bring back. */
+void results_drop(RelaySession *s, const Local *l);
 /* Those that hold functions may call what is there no more. */
 void results_forget_code(RelaySession *s);
 /* A cell begins: what it changes is noted; NULL without memory. And what becomes of that behind it: a step, if anything changed. */

@@ -78,16 +78,21 @@ void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
     s->noting = noting;
 }
 
-void results_forget_code(RelaySession *s)
+void results_drop(RelaySession *s, const Local *l)
 {
     Undo *noting = s->noting;
-    s->noting = NULL;
+    s->noting = NULL; /* a result is no change */
+    session_unbind(s, l->var->name, l->graph);
+    s->noting = noting;
+}
+
+void results_forget_code(RelaySession *s)
+{
     for (size_t i = s->n_locals; i-- > 0;) {
         const Local *l = &s->locals[i];
         if (l->result && type_holds_code(l->var->base.type))
-            session_unbind(s, l->var->name, false);
+            results_drop(s, l);
     }
-    s->noting = noting;
 }
 
 /* ---- undo ------------------------------------------------------------------------------------------------------------------- */
