@@ -465,12 +465,25 @@ static void open_wrappers(Sched *s)
 
 #define TURNS_FEW 8
 
-static void find_guarded(void *data, Te *e)
+typedef struct Turns {
+    int var; /* of the loop of few turns */
+    bool guarded; /* a load has something in place of what lies outside */
+    bool scattered; /* a load's elements do not lie side by side */
+} Turns;
+
+static void look_at_turn(void *data, Te *e)
 {
-    *(bool *)data |= e->kind == TE_NODE_LOAD && e->otherwise;
+    Turns *t = data;
+    NestLinear l;
+    if (e->kind != TE_NODE_LOAD)
+        return;
+    t->guarded |= e->otherwise != NULL;
+    bool even = e->n == 1 && nest_linear(e->index[0], &l);
+    t->scattered |= !even || (nest_coefficient(&l, t->var) & ~(int64_t)1);
 }
 
-/* Elements side by side that an innermost loop of few turns stores become one loop, of which whole vectors are made. */
+/* Elements side by side that an innermost loop of few turns stores become one loop, of which whole vectors are made. Where a good part of a
+ * vector is loaded at once that stays: each lane would be on its own. */
 static void flatten(Sched *s, NestNode *node)
 {
     NestNode *inner = node;
@@ -479,17 +492,18 @@ static void flatten(Sched *s, NestNode *node)
     NestNode *outer = inner->parent, *store = inner->body.n == 1 ? inner->body.at[0] : NULL;
     NestLinear at;
     PtrMap seen = {0};
-    bool guarded = false;
+    Turns turns = {.var = inner->var};
     if (store && store->value)
-        te_each(s->arena, &seen, store->value, find_guarded, &guarded);
+        te_each(s->arena, &seen, store->value, look_at_turn, &turns);
     ptrmap_deinit(&seen);
-    if (guarded || !outer || outer->kind != NEST_LOOP || !store || store->kind != NEST_STORE ||
-        inner->extent < 2 || inner->extent > TURNS_FEW ||
+    if (turns.guarded || !outer || outer->kind != NEST_LOOP || !store ||
+        store->kind != NEST_STORE || inner->extent < 2 || inner->extent > TURNS_FEW ||
         outer->extent * inner->extent < 2 * (int64_t)s->lanes || !nest_linear(store->at, &at) ||
         nest_coefficient(&at, inner->var) != 1 ||
         nest_coefficient(&at, outer->var) != inner->extent || nest_fuse(s->n, outer))
         return;
-    nest_flatten(s->n, outer);
+    if (turns.scattered || inner->extent < s->lanes / 4)
+        nest_flatten(s->n, outer);
 }
 
 /* ---- what is known beforehand ------------------------------------------------------------------------------------------ */

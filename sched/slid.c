@@ -89,8 +89,8 @@ static bool slid_of(const Sched *s, int stage, Slid *d)
 bool slid_fits(const Sched *s, int stage)
 {
     Slid d;
-    return slid_of(s, stage, &d) && d.columns.extent >= s->lanes / 2 && d.rows.extent >= 4 &&
-           d.turns >= 16;
+    return slid_of(s, stage, &d) && d.columns.extent >= s->lanes / 2 &&
+           d.rows.extent >= SLID_ROWS_LEAST && d.turns >= SLID_TURNS_LEAST;
 }
 
 double slid_cost(const Sched *s, int stage)
@@ -217,8 +217,12 @@ static void zero_result(const Slid *d)
 
 static int64_t chunks_of(const Slid *d)
 {
-    int64_t first = d->sum[0].extent, parts = 1;
-    double step = (double)(d->sum[0].a + d->sum[0].b) * 4;
+    int64_t first = d->sum[0].extent, parts = 1, rows = TILES_EACH * d->height;
+    /* Of an element of the outermost sum: what lies between it and the next, or what a group of tiles reads, if that is less. */
+    double step = (double)(d->sum[0].a + d->sum[0].b);
+    rows = rows < d->rows.extent ? rows : d->rows.extent;
+    double read = (double)(d->turns / first) * (double)(rows + d->vectors * d->s->lanes);
+    step = 4 * (read < step ? read : step);
     while (parts < first && (first % parts || step * (double)(first / parts) > NEAR_BYTES))
         parts++;
     return parts;
@@ -231,9 +235,9 @@ void slid_build(Sched *s, int stage, const Tail *tail)
     (void)tail;
     slid_of(s, stage, &d);
     d.s = s;
-    d.chunks = chunks_of(&d);
     tile_size(s->m, d.rows.extent, (d.columns.extent + s->lanes - 1) / s->lanes, &d.height,
               &d.vectors);
+    d.chunks = chunks_of(&d);
     if (d.chunks > 1)
         zero_result(&d);
     Site at = {.a = {.c = d.a_from}, .b = {.c = d.b_from}};

@@ -100,6 +100,8 @@ bool sched_layout(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     const Strategy *row = stage < p->n_stages ? strategy_of(&s, stage) : NULL;
     /* What computes planes next to others in blocks turns them. */
     double least = row ? TURNED_PLANES * row->cost(&s, stage) : -1;
+    double planes = row ? planes_cost(&s, stage) : -1;
+    least = planes >= 0 && planes < least ? planes : least;
     bool found = false;
     for (size_t i = 0; row && i < sizeof strategies / sizeof *strategies; i++) {
         double cost = strategies[i].elsewhere ? strategies[i].elsewhere(&s, stage, &l) : -1;

@@ -45,6 +45,10 @@ bool tail_sides(const Sched *s, int tail, const int64_t extent[TAIL_SIDES], int 
 bool product_sides(const TeProgram *p, int stage, NestProduct *q, NestSide *outer);
 /* What such a product costs as a plain reduction whose vectors go along the sum; below 0: it is none that does well so. */
 double folds_cost(const Sched *s, int stage);
+/* What a convolution over planes costs whose sums run over whole planes at once, rows behind each other (window.c), with the copies in front
+ * of them and behind; below 0: it is none that may be computed so. Its sums are what slid.c computes, which have so many rows and products. */
+double planes_cost(const Sched *s, int stage);
+enum { SLID_ROWS_LEAST = 4, SLID_TURNS_LEAST = 16 };
 /* The types of its operands' elements. */
 DType product_dtype(const TeProgram *p, int id);
 

@@ -3,7 +3,7 @@
  * Windows that step by one are summed over whole planes of a copy with its border of zeros. Large ones that step further become one matrix
  * product: the operand is written out with an element for each position of the window and of the result ("columns"). The others read a
  * copy with a border, so that no load has to ask whether it lies inside. */
-#include "sched/strategy.h"
+#include "sched/conv.h"
 
 #include "te/walk.h"
 
@@ -279,6 +279,31 @@ static bool with_planes(Window *w, const TeStage *s, const Te *load, const Te *o
     return true;
 }
 
+/* What moving a vector costs, with all that is around it. */
+#define MOVE_COST 8.0
+
+double planes_cost(const Sched *s, int stage)
+{
+    Conv c;
+    if (!conv_of(s->p, stage, &c) || c.rank != 4 || c.in_block != 1 || c.out_block != 1 ||
+        !is_float32(c.dtype) || !is_float32(c.of_data) || !is_float32(c.of_weight) ||
+        c.x.stride != 1 || c.y.stride != 1 || c.x.out < 2 || c.oc < SLID_ROWS_LEAST ||
+        c.oc % s->lanes == 0) /* whole vectors of channels do as well */
+        return -1;
+    int64_t turns = c.ic * c.y.taps * c.x.taps, lanes = s->lanes;
+    int64_t pitch = c.x.out + (c.x.taps - 1) * c.x.dilation;
+    int64_t height = c.y.out + (c.y.taps - 1) * c.y.dilation;
+    int64_t flat = (c.y.out - 1) * pitch + c.x.out;
+    flat = turns < ROUNDED_LEAST ? (flat + lanes - 1) / lanes * lanes : rounded(flat, lanes);
+    if (turns < SLID_TURNS_LEAST || turns == c.ic || pitch > 2 * c.x.out)
+        return -1;
+    double sums = (double)turns * tile_cost(s->m, c.oc, flat / lanes) +
+                  SCHED_BYTE_COST * 4 * (double)(c.oc * turns + c.ic * height * pitch);
+    double moves = (double)(c.ic * height * ((pitch + lanes - 1) / lanes) +
+                            c.oc * c.y.out * ((c.x.out + lanes - 1) / lanes));
+    return (double)(c.n * c.groups) * (sums + MOVE_COST * moves);
+}
+
 /* ---- channels last ------------------------------------------------------------------------------------------------------ */
 
 /* Products in an element of the sum from which on it pays to put its axes back in order behind it. */
@@ -347,20 +372,26 @@ static bool with_copy(Window *w, int stage, TeTensor *out)
 {
     const TeStage *s = &w->p->stages[stage];
     TeContraction t;
-    if (strategy_is_idle(s) || strategy_of(w->s, stage) || !te_contraction(w->p, stage, &t))
+    if (strategy_is_idle(s))
+        return false;
+    const Strategy *row = strategy_of(w->s, stage);
+    double planes = row ? planes_cost(w->s, stage) : 0;
+    bool pays = !row || (planes >= 0 && planes < row->cost(w->s, stage));
+    if (!pays || !te_contraction(w->p, stage, &t))
         return false;
     bool first = t.a.padded || !t.b.padded;
     const Te *load = first ? t.a.load : t.b.load, *other = first ? s->body->b : s->body->a;
     if (t.a.padded && t.b.padded)
         return false;
-    if (with_channels_last(w, s, load, other, first ? &t.b : &t.a, out))
-        return true;
-    if (with_planes(w, s, load, other, first ? &t.b : &t.a, out))
+    if (row)
+        return with_planes(w, s, load, other, first ? &t.b : &t.a, out);
+    if (with_channels_last(w, s, load, other, first ? &t.b : &t.a, out) ||
+        with_planes(w, s, load, other, first ? &t.b : &t.a, out))
         return true;
     /* The gradient by a weight sums over batch and places, which lie apart in both operands. */
     Written o = {
         .s = s, .load = load, .other = other, .c = columns_of(s, first ? &t.a : &t.b, false)};
-    bool pays = columns_pay(w, &o);
+    pays = columns_pay(w, &o);
     if (!pays && load->otherwise) {
         o.c = columns_of(s, first ? &t.a : &t.b, true);
         o.of_other = columns_of(s, first ? &t.b : &t.a, true);
