@@ -41,6 +41,12 @@ int op_arity(const Op *op)
     return n;
 }
 
+bool op_takes(const Op *op, uint32_t n)
+{
+    int arity = op_arity(op);
+    return (int)n == arity || (op->flags & OP_ONE_FEWER && (int)n + 1 == arity);
+}
+
 typedef struct SymbolSearch {
     Str symbol;
     const Op *found;

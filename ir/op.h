@@ -90,6 +90,8 @@ const Op *op_find(Ctx *cx, Str name);
 /* Calls `found` with each operator, in the order of the table, until it returns false. */
 void op_each(const OpTable *table, bool (*found)(void *data, const Op *op), void *data);
 int op_arity(const Op *op);
+/* Whether a call of so many arguments is one. */
+bool op_takes(const Op *op, uint32_t n);
 /* Whether it has an expression for a card, for these attributes. */
 bool op_is_for_card(const Op *op, const Attrs *attrs);
 /* The operator of an infix symbol ("+"). */

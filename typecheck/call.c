@@ -123,8 +123,7 @@ static void wrong_arity(Checker *ck, const Call *call, uint32_t needed)
 static const Type *call_op(Checker *ck, Call *call, const Op *op)
 {
     uint32_t n = call->args.n;
-    bool earlier = op->flags & OP_ONE_FEWER && (int)n + 1 == op_arity(op);
-    if ((int)n != op_arity(op) && !earlier) {
+    if (!op_takes(op, n)) {
         wrong_arity(ck, call, (uint32_t)op_arity(op));
         return ck->cx->poison;
     }

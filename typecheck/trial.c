@@ -44,6 +44,8 @@ static bool trial_assign(Rel *r, int which, const Type *type)
 
 TrialEnd trial_run(Trial *t)
 {
+    if (!op_takes(t->op, t->n))
+        return TRIAL_FAILED;
     Ctx *cx = t->w->cx;
     Diags *before = cx->diags;
     const Type **in = arena_new_array(&t->w->arena, const Type *, t->n ? t->n : 1);
