@@ -427,6 +427,8 @@ static bool find_in_pattern(const Pattern *p, const Var *v, Part *part, const Pa
             continue;
         if (*fixed || p->kind == PATTERN_TUPLE)
             return *fixed || part_inside(part, i);
+        if (i >= p->con->n) /* the pattern has a field too many, and that is reported */
+            return false;
         Part rest;
         const TypeVar *var = var_on_path(p->con->fields[i], *part, &rest);
         for (uint32_t k = 0; var && k < p->con->type->n_params; k++)
