@@ -257,7 +257,7 @@ static void fail_binding(RelaySession *s, const CellItem *item)
 /* A definition that uses one that failed has failed too, and nothing more is said. */
 static void fail_dependents(RelaySession *s, const Module *m)
 {
-    for (bool again = s->failed_names.n > 0; again;) {
+    for (bool again = s->failed_names.n > 0 || s->gaps; again;) {
         again = false;
         for (size_t i = 0; i < m->defs.n; i++) {
             const Def *d = &m->defs.at[i];
@@ -318,9 +318,9 @@ static void fail_definitions(RelaySession *s, Module *m)
             d->fn->base.type = s->cx.poison;
         module_define(next, d->name, d->fn, d->span, m);
     }
-    note_failed_names(s, m, next);
     s->gaps |= m->gaps;
     session_set_env(s, next);
+    note_failed_names(s, m, next);
 }
 
 /* In what runs on after an item that fails, a script, what it would have bound or defined is known by its type or by the poison type,

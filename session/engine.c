@@ -290,7 +290,8 @@ static WalkNext note_failed(void *data, const Expr *e)
 {
     Failed *f = data;
     const GlobalVar *g = expr_as_global(e);
-    f->found = g && ptrmap_has(&f->s->failed_names, g->name);
+    f->found = g && (ptrmap_has(&f->s->failed_names, g->name) ||
+                     (f->s->gaps && !module_find(f->s->env, g->name)));
     return f->found ? WALK_STOP : WALK_ON;
 }
 
@@ -299,7 +300,7 @@ bool session_uses_failed(const RelaySession *s, const Expr *e)
     Failed f = {.s = s};
     if (s->failed)
         ir_free_vars(e, note_poison, &f);
-    if (!f.found && s->failed_names.n)
+    if (!f.found && (s->failed_names.n || s->gaps))
         ir_walk(e, note_failed, NULL, &f);
     return f.found;
 }
