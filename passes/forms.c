@@ -41,13 +41,24 @@ typedef struct Look {
     bool found;
 } Look;
 
+/* Something was reported here. */
+static bool is_poisoned(const Expr *e)
+{
+    return e->type && type_is_poison(e->type);
+}
+
+static bool is_wrong(const Forms *f, const GlobalVar *g)
+{
+    return g && f->wish.is_wrong && f->wish.is_wrong(f->wish.data, g->name);
+}
+
 static WalkNext look_at(void *data, const Expr *e)
 {
     Look *l = data;
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g ? find_global(l->f->m, l->f->env, g->name) : NULL;
     const Expr *next = def ? &def->fn->base : ptrmap_find(&l->f->values, e);
-    l->found |= l->is(e);
+    l->found |= l->is(e) || (l->is == is_poisoned && is_wrong(l->f, g));
     if (next && !ptrmap_has(&l->seen, next)) {
         ptrmap_put(&l->seen, next, NULL);
         vec_push(&l->todo, &l->f->scratch, next);
@@ -69,12 +80,6 @@ static bool reaches(Forms *f, const Expr *e, bool (*is)(const Expr *e))
 static bool makes_reference(const Expr *e)
 {
     return e->kind == EXPR_REF_NEW;
-}
-
-/* Something was reported here, or in what it calls. */
-static bool is_poisoned(const Expr *e)
-{
-    return e->type && type_is_poison(e->type);
 }
 
 /* A form of what was reported; nothing of it runs. */

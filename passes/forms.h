@@ -11,6 +11,8 @@
 typedef struct FormsWish {
     /* The value with types that a variable of the surroundings was bound to; NULL: nobody knows. */
     const Expr *(*value_of)(void *data, const Var *v);
+    /* Whether a definition of the surroundings has an error, which was reported: a form of what calls it stays. NULL: none has. */
+    bool (*is_wrong)(void *data, const Name *name);
     void *data;
 } FormsWish;
 

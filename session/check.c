@@ -46,8 +46,13 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last)
     return e;
 }
 
+static bool is_wrong(void *data, const Name *name)
+{
+    return session_failed(data, name);
+}
+
 bool session_check(RelaySession *s, Module *m, const Module *env, CheckWish wish)
 {
     return typecheck_module_as(&s->cx, m, env, wish) &&
-           forms_expand(&s->cx, m, env, (FormsWish){session_written, s});
+           forms_expand(&s->cx, m, env, (FormsWish){session_written, is_wrong, s});
 }

@@ -286,12 +286,16 @@ static void note_poison(void *data, Var *v)
     f->found = f->found || type_is_poison(v->base.type);
 }
 
+bool session_failed(const RelaySession *s, const Name *name)
+{
+    return ptrmap_has(&s->failed_names, name) || (s->gaps && !module_find(s->env, name));
+}
+
 static WalkNext note_failed(void *data, const Expr *e)
 {
     Failed *f = data;
     const GlobalVar *g = expr_as_global(e);
-    f->found = g && (ptrmap_has(&f->s->failed_names, g->name) ||
-                     (f->s->gaps && !module_find(f->s->env, g->name)));
+    f->found = g && session_failed(f->s, g->name);
     return f->found ? WALK_STOP : WALK_ON;
 }
 

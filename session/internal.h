@@ -382,6 +382,8 @@ static inline bool engine_compiles(Engine e)
 bool engine_on_gpu(RelaySession *s, bool on);
 /* False, with a diagnostic at `asked`, for an engine that nothing runs on here. */
 bool engine_ready(RelaySession *s, Engine engine, Span asked);
+/* Whether the definition failed, in a script that ran on, or may be one whose name could not be read. */
+bool session_failed(const RelaySession *s, const Name *name);
 /* Whether an expression or definition uses a variable or definition that failed: that was reported, and nothing is run or said. */
 bool session_uses_failed(const RelaySession *s, const Expr *e);
 /* Takes what failed in a script out of the environment, of which those names (keys) are wrong definitions. */
