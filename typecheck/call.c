@@ -273,7 +273,8 @@ static const Type *call_function(Checker *ck, Call *call, const Type *f)
     }
     if (call->args.n != f->n) {
         wrong_arity(ck, call, f->n);
-        holes_poison(ck, poly ? f : f->result); /* what missing arguments would decide stays unsaid */
+        /* What missing arguments would decide stays unsaid. */
+        holes_poison(ck, poly ? f : f->result);
         return f->result;
     }
     bool fits = pass_arguments(ck, call, f, poly);
