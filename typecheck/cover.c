@@ -229,11 +229,33 @@ static void cover_constructors(Cover *c, const Matrix *m, const TypeDef *def)
     }
 }
 
+/* Whether the patterns of the first column take values of one type, each with the fields that there are. In a text that is being written they
+ * need not. */
+static bool are_alike(const Matrix *m, const Pattern *head)
+{
+    bool alike = true;
+    for (uint32_t i = 0; i < m->n && alike; i++) {
+        const Pattern *p = m->rows[i].at[0];
+        if (!looks(p))
+            continue;
+        alike = p->kind == head->kind;
+        if (alike && p->kind == PATTERN_TUPLE)
+            alike = p->n == head->n;
+        else if (alike)
+            alike = p->con->type == head->con->type && p->n == p->con->n;
+    }
+    return alike;
+}
+
 static void cover_first(Cover *c, const Matrix *m)
 {
     const Pattern *head = NULL;
     for (uint32_t i = 0; i < m->n && !looks(head); i++)
         head = m->rows[i].at[0];
+    if (looks(head) && !are_alike(m, head)) {
+        c->work = c->work_most + 1; /* nothing is said of what is ill-typed */
+        return;
+    }
     const Sorted all = {.others = m->n};
     if (!looks(head))
         cover_symbol(c, m, (Symbol){0}, &all);

@@ -1,5 +1,5 @@
 /* The cases that a match misses. Patterns are written as text: `C` and `N` are Cons and Nil of a list, `r g b` the constructors of an
- * enumeration, `( )` encloses a tuple, `_` is anything. */
+ * enumeration, `( )` encloses a tuple, `_` is anything; `D` is a Cons with one field, which is none. */
 #include "check.h"
 #include "base/limit.h"
 #include "typecheck/typecheck.h"
@@ -45,6 +45,7 @@ static Pattern *read(Fixture *f, const char **at)
         fields[0] = read(f, at);
         fields[1] = read(f, at);
         return pattern_con(&f->arena, s, f->cons, 2, fields);
+    case 'D': fields[0] = read(f, at); return pattern_con(&f->arena, s, f->cons, 1, fields);
     case '(':
         while (**at != ')')
             fields[n++] = read(f, at);
@@ -91,6 +92,15 @@ static void test_small(Fixture *f)
           "(Cons(Blue, _), Red)\n(Cons(Blue, _), Green)\n");
 }
 
+/* Patterns as they stand while a text is being written: of several types, with fields too few. Nothing is claimed of them. */
+static void test_ill_typed(Fixture *f)
+{
+    static const char *const all[] = {"D_ N", "N D_",     "CrD_ N", "r N",
+                                      "N r",  "(r) (rr)", "(r) g",  "C_(r) C_N"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        check(f, all[i], "");
+}
+
 /* Each clause looks at two of twenty columns, so that the cases are exponentially many. The answer comes soon, and without any of
  * them: nothing is claimed that was not found. */
 static void test_work(Fixture *f)
@@ -113,6 +123,7 @@ int main(void)
     Fixture f;
     setup(&f);
     test_small(&f);
+    test_ill_typed(&f);
     test_work(&f);
     arena_deinit(&f.arena);
     ctx_deinit(&f.cx);
