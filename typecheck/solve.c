@@ -259,11 +259,13 @@ static const char *relation_text(Checker *ck, const Relation *r)
     for (uint32_t i = 0; i < r->n; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", story_type(ck->story, r->in[i]));
     for (uint32_t i = 0; r->attrs && i < r->attrs->n; i++) {
-        /* The record has the fields of the schema in their order. */
-        const OpAttr *field = &r->op->attrs[i];
-        if (!field->required && attr_value_equal(&r->attrs->at[i].value, &field->otherwise))
+        /* The record has the fields of the schema in their order; where there is none, those that were written. */
+        const OpAttr *field = r->op->attrs ? &r->op->attrs[i] : NULL;
+        if (field && !field->required &&
+            attr_value_equal(&r->attrs->at[i].value, &field->otherwise))
             continue;
-        buf_printf(&b, "%s%s=", b.n && b.at[b.n - 1] != '(' ? ", " : "", r->attrs->at[i].key);
+        const char *key = r->attrs->at[i].key; /* a record has none */
+        buf_printf(&b, "%s%s%s", b.n && b.at[b.n - 1] != '(' ? ", " : "", key, *key ? "=" : "");
         ir_print_attr(&b, &r->attrs->at[i].value);
     }
     if (r->op)

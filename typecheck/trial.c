@@ -186,7 +186,8 @@ static Givens givens(const Trial *t, PartKind kind)
 static bool attr_written(const Trial *t, uint32_t i)
 {
     Span a = t->attrs->at[i].key_span, call = t->call->base.span;
-    return !span_is_none(a) && a.source == call.source && (a.from != call.from || a.to != call.to);
+    return t->op->attrs && !span_is_none(a) && a.source == call.source &&
+           (a.from != call.from || a.to != call.to);
 }
 
 WhySource trial_attr_source(const Trial *t, int attr)

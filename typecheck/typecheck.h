@@ -21,13 +21,13 @@ typedef struct CheckWish {
 } CheckWish;
 bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish);
 
-/* The missing cases of a match whose patterns are well typed, as text patterns, one a line, at most `most`; how many there are. For
- * tests and `:explain`. */
+/* The missing cases of a match, as text patterns, one a line, at most `most`; how many there are: none is claimed of one whose patterns are
+ * ill-typed. For tests and `:explain`. */
 size_t match_missing(Ctx *cx, const Match *match, size_t most, Buf *out);
 /* What is missing as clauses that name what the fields are, with holes for what they give: `Nil => _, Cons(%x, %y) => _`. How many; 0:
  * nothing is missing, or too much to find and write down while somebody types. */
 size_t match_clauses(Ctx *cx, const Match *match, const char *between, Buf *out);
-/* Whether a value is left for this clause of a match whose patterns are well typed. */
+/* Whether a value may be left for this clause of a match. */
 bool match_takes(Ctx *cx, const Match *match, uint32_t clause);
 /* `Cons(%x, %y)`, or a tuple where there is no constructor: n fields, each a variable that the text does not use yet. */
 void pattern_sketch(Buf *out, const Constructor *con, uint32_t n, const Source *text);
