@@ -1,6 +1,7 @@
 /* Sums of products along several axes that do not run on into each other, in register tiles: of one operand each element for itself, of the
  * other vectors as they lie. So are gradients by the weight of a convolution, over images, rows and places in a row, where window.c has put
- * channels last: a vector of channels, or of windows beside each other, slides over the data. */
+ * channels last: a vector of channels, or of windows beside each other, slides over the data; and convolutions over planes with a border, whose
+ * rows run on into each other. */
 #include "sched/conv.h"
 
 typedef struct Axis {
