@@ -112,7 +112,8 @@ static const char *type_advised(Checker *ck, const Hole *hole)
 {
     for (const RelationLink *l = hole->first; l; l = l->next) {
         const Op *op = l->relation->op;
-        for (uint32_t i = 0; op && op->shapes && op->samples && i < l->relation->n; i++) {
+        bool known = op && op->shapes && op->samples && *op->samples; /* a form has no samples */
+        for (uint32_t i = 0; known && i < l->relation->n; i++) {
             const char *shape = list_part(op->shapes, i), *sample = list_part(op->samples + 1, i);
             size_t dtype = strcspn(sample, "[,("), n = strcspn(sample + dtype, "]");
             size_t axis = strcspn(shape, ",)");
