@@ -767,9 +767,11 @@ static Ssa wide_log2(const Lanes *l, Ssa w)
     return LLVMBuildFAdd(b, LLVMBuildSIToFP(b, k, LLVMTypeOf(w), ""), p, "");
 }
 
-/* Of log2 of a float's size what it is at 0, infinity and NaN. */
+/* Of log2 of a float's size what it is at 0, infinity and NaN, which that by tables has of itself. */
 static Ssa log2_of_any(const Lanes *l, Ssa w, Ssa near)
 {
+    if (has_tables(l))
+        return near;
     LLVMBuilderRef b = l->g->b;
     Ssa infinity = wide_number(l, __builtin_inf()), zero = wide_number(l, 0);
     near = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, w, infinity, ""), near, w, "");
