@@ -103,9 +103,9 @@ class Mutator:
             i, at = rng.randrange(len(other)), rng.randrange(len(p) + 1)
             p[at:at] = other[i:i + rng.randrange(1, 12)]
 
-    def program(self, least=1):
-        """The text of a program with some changes."""
+    def program(self, changes=(1, 1, 1, 2, 3, 5)):
+        """The text of a program with one of these numbers of changes."""
         p = list(self.rng.choice(self.programs))
-        for _ in range(max(least, self.rng.choice([1, 1, 1, 2, 3, 5]) - (least == 0))):
+        for _ in range(self.rng.choice(changes)):
             self.change(p)
         return "".join(p)

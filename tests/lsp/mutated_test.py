@@ -41,7 +41,7 @@ def checks(mutator, count, folder):
 def edits(mutator, seed):
     """A document that is edited; False when the server ends."""
     rng, server = random.Random(seed), Server()
-    parts = [re.sub(r"#\[version[^\]]*\]", "", mutator.program(least=0)) for _ in range(rng.randrange(1, 4))]
+    parts = [re.sub(r"#\[version[^\]]*\]", "", mutator.program((0, 0, 0, 1, 2, 4))) for _ in range(rng.randrange(1, 4))]
     d = Document(server, "\n".join(['#[version = "0.0.5"]'] * rng.randrange(2) + parts), f"file:///mutated_{seed}.rly")
     try:
         for _ in range(40):
