@@ -240,7 +240,8 @@ void blocked_build(Sched *s, int stage, const Tail *tail)
         d.columns *= d.rows;
         d.rows = 1;
     }
-    tile_size(s->m, d.columns, d.blocks, &d.height, &d.vectors);
+    int64_t bytes = d.blocks * d.lanes * c->ic * c->y.taps * c->x.taps * 4;
+    tile_size(s->m, d.columns, d.blocks, bytes, d.rows, &d.height, &d.vectors);
     int64_t whole = d.blocks / d.vectors * d.vectors;
     add_part(&d, 0, whole, d.vectors);
     if (whole < d.blocks)

@@ -479,33 +479,32 @@ static double turn_cost(int64_t rows, int64_t vectors)
 #define FAR_BESIDE 0.05
 
 /* What the first tile of some columns, whose `bytes` of each vector it brings, costs a turn more than one of columns that are near. */
-static double far_cost(int64_t height, int64_t vectors, int64_t bytes)
+static double far_cost(int64_t height, int64_t vectors, double bytes)
 {
-    double near = turn_cost(height, vectors), far = FAR_COST * (double)(vectors * bytes);
+    double near = turn_cost(height, vectors), far = FAR_COST * (double)vectors * bytes;
     return far > near ? far - near + FAR_BESIDE * near : FAR_BESIDE * far;
 }
 
 /* `far`: bytes of a vector of columns where they lie behind the second cache; 0: they lie near. */
-static double cover_cost(int64_t rows, int64_t height, int64_t vectors, int64_t far)
+static double cover_cost(int64_t rows, int64_t height, int64_t vectors, double far)
 {
     double cost = (double)(rows / height) * turn_cost(height, vectors);
     cost += rows % height ? turn_cost(rows % height, vectors) : 0;
-    return far ? cost + far_cost(height, vectors, far) : cost;
+    return far > 0 ? cost + far_cost(height, vectors, far) : cost;
 }
 
 /* What further kinds of tiles, for what is left over, are worth of the time: each takes as long to compile as the first. */
 #define CODE_COST 0.012
 
-static double best_tile(const Machine *m, int64_t rows, int64_t blocks, bool far, int64_t *height,
+static double best_tile(const Machine *m, int64_t rows, int64_t blocks, double far, int64_t *height,
                         int64_t *vectors)
 {
     double best = 0, least = 0;
-    int64_t bytes = far ? (int64_t)m->vector_bytes : 0;
     for (int64_t v = 1; v <= 4 && v <= blocks; v++)
         for (int64_t h = 1; h <= rows && h * v + v + 1 < m->registers; h++) {
-            double cost = (double)(blocks / v) * cover_cost(rows, h, v, bytes);
+            double cost = (double)(blocks / v) * cover_cost(rows, h, v, far);
             if (blocks % v)
-                cost += cover_cost(rows, h, blocks % v, bytes);
+                cost += cover_cost(rows, h, blocks % v, far);
             double with_code = rows % h || blocks % v ? cost * (1 + CODE_COST) : cost;
             if (best == 0 || with_code < best) {
                 best = with_code;
@@ -517,21 +516,17 @@ static double best_tile(const Machine *m, int64_t rows, int64_t blocks, bool far
     return least;
 }
 
-void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors)
+void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t bytes, int64_t times,
+               int64_t *height, int64_t *vectors)
 {
-    best_tile(m, rows, blocks, false, height, vectors);
-}
-
-void tile_size_far(const Machine *m, int64_t rows, int64_t blocks, int64_t *height,
-                   int64_t *vectors)
-{
-    best_tile(m, rows, blocks, true, height, vectors);
+    double far = bytes > m->second_cache ? (double)m->vector_bytes / (double)times : 0;
+    best_tile(m, rows, blocks, far, height, vectors);
 }
 
 double tile_cost(const Machine *m, int64_t rows, int64_t blocks)
 {
     int64_t height, vectors;
-    return best_tile(m, rows, blocks, false, &height, &vectors);
+    return best_tile(m, rows, blocks, 0, &height, &vectors);
 }
 
 int64_t spread_pitch(int64_t pitch)

@@ -110,11 +110,10 @@ double matrix_tiles_cost(int64_t rows, int64_t columns, int64_t turns);
 /* Stores what the tile has summed up: vector v of row i at to + i * row_step + v * vector_step. */
 void store_tile(Nest *n, NestNode *loop, const Tile *t, int acc, int buffer, const NestLinear *to,
                 int64_t row_step, int64_t vector_step);
-/* Rows and vectors of tiles that fill the registers and waste little of `rows`. */
-void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t *height, int64_t *vectors);
-/* The same where the vectors do not stay in the second cache from one time to the next. */
-void tile_size_far(const Machine *m, int64_t rows, int64_t blocks, int64_t *height,
-                   int64_t *vectors);
+/* Rows and vectors of tiles that fill the registers and waste little of `rows`. All vectors of all turns are `bytes`: more than the second
+ * cache are not there from one time to the next. A tile's are gone over for all rows `times` before those of the next. */
+void tile_size(const Machine *m, int64_t rows, int64_t blocks, int64_t bytes, int64_t times,
+               int64_t *height, int64_t *vectors);
 /* Elements from row to row, such that the rows of a tile do not all lie in the same few sets of the first cache. */
 int64_t spread_pitch(int64_t pitch);
 /* What a turn of the sum costs for all rows and vectors, in vector operations. */

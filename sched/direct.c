@@ -236,6 +236,12 @@ static void add_results(const Direct *d, const Results *r)
 /* Results of a plane that are stored at once: a multiple of all vectors and of most tiles. */
 #define CHUNK_OF_PLANE 112
 
+/* Of a group. */
+static int64_t weights_bytes(const Direct *d)
+{
+    return d->blocks * d->s->lanes * d->turns * d->c->y.taps * d->c->x.taps * 4;
+}
+
 /* Parts of a plane, equal where they can be. */
 static int64_t chunk_of(int64_t columns)
 {
@@ -277,7 +283,7 @@ static void add_parts(const Direct *d)
     /* What has a vector that is not full stands behind the rest. */
     int64_t whole = d->blocks - (c->oc % d->s->lanes != 0);
     int64_t extents[2] = {whole / d->vectors * d->vectors, d->blocks};
-    int64_t bytes = d->blocks * d->s->lanes * d->turns * c->y.taps * c->x.taps * 4, from = 0;
+    int64_t from = 0;
     for (int part = 0; part < 2; part++) {
         int64_t blocks = extents[part] - from, vectors = part ? blocks : d->vectors;
         if (blocks == 0)
@@ -288,7 +294,7 @@ static void add_parts(const Direct *d)
             outer = loop_in(n, outer, "g", c->groups);
             nest_add_term(&r.group, outer->var, 1);
         }
-        add_rows(d, &r, outer, blocks, bytes <= WEIGHTS_FEW);
+        add_rows(d, &r, outer, blocks, weights_bytes(d) <= WEIGHTS_FEW);
         from = extents[part];
     }
 }
@@ -343,7 +349,8 @@ void direct_build(Sched *s, int stage, const Tail *tail)
     }
     d.chunk = chunk_of(d.columns);
     d.skips = !d.words.flips && conv_taps_read(c) < c->y.out * c->y.taps;
-    tile_size(s->m, d.chunk, d.blocks, &d.height, &d.vectors);
+    int64_t times = d.rows * ((d.columns + d.chunk - 1) / d.chunk);
+    tile_size(s->m, d.chunk, d.blocks, weights_bytes(&d), times, &d.height, &d.vectors);
     if (pack_weights(&d))
         add_parts(&d);
 }

@@ -406,8 +406,8 @@ static Packed product_in(Sched *s, NestProduct *q, int stage, const Tail *tail)
     d.turns = turns_of(s, stage, q, &d.words);
     d.lanes = column_lanes(&d);
     d.blocks = (q->n.extent + d.lanes - 1) / d.lanes;
-    bool far = d.blocks * d.turns * d.lanes * size_of(s, stage) > s->m->second_cache;
-    (far ? tile_size_far : tile_size)(s->m, q->m.extent, d.blocks, &d.height, &d.vectors);
+    int64_t bytes = d.blocks * d.turns * d.lanes * size_of(s, stage);
+    tile_size(s->m, q->m.extent, d.blocks, bytes, 1, &d.height, &d.vectors);
     if (d.blocks == 1 && d.height > STREAMS_MOST) {
         int64_t tiles = (q->m.extent + STREAMS_MOST - 1) / STREAMS_MOST;
         d.height = (q->m.extent + tiles - 1) / tiles;
@@ -491,7 +491,7 @@ double plain_cost(const Sched *s, int stage)
     NestSide outer;
     product_sides(s->p, stage, &q, &outer);
     int64_t lanes = lanes_of(s, stage), blocks = (q.n.extent + lanes - 1) / lanes, height, vectors;
-    tile_size(s->m, q.m.extent, blocks, &height, &vectors);
+    tile_size(s->m, q.m.extent, blocks, 0, 1, &height, &vectors);
     double k = (double)q.k.extent, tiles = (double)((q.m.extent + height - 1) / height);
     double size = (double)size_of(s, stage), bytes = k * (double)(vectors * lanes) * size;
     /* Rows that lie a power of two apart share few sets of the cache. */

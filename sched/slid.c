@@ -236,7 +236,7 @@ void slid_build(Sched *s, int stage, const Tail *tail)
     (void)tail;
     slid_of(s, stage, &d);
     d.s = s;
-    tile_size(s->m, d.rows.extent, (d.columns.extent + s->lanes - 1) / s->lanes, &d.height,
+    tile_size(s->m, d.rows.extent, (d.columns.extent + s->lanes - 1) / s->lanes, 0, 1, &d.height,
               &d.vectors);
     d.chunks = chunks_of(&d);
     if (d.chunks > 1)

@@ -82,6 +82,11 @@ typedef struct Plan {
     int taps, turned, data, sums; /* buffers */
 } Plan;
 
+static int64_t taps_bytes(const Plan *p)
+{
+    return p->points * p->points * p->c->ic * p->blocks * p->s->lanes * 4;
+}
+
 /* ---- the taps, once -------------------------------------------------------------------------------------------------------- */
 
 static Tensor *products_of_taps(Sched *s, const Winograd *w, int points)
@@ -294,7 +299,7 @@ static void multiply(const Plan *p, const Rows *r)
     Nest *n = p->s->n;
     int64_t ic = p->c->ic, lanes = p->s->lanes, tiles = tiles_of(p, r), height, vectors;
     int64_t oc = p->blocks * lanes, points = p->points * p->points;
-    tile_size(p->s->m, tiles, p->blocks, &height, &vectors);
+    tile_size(p->s->m, tiles, p->blocks, taps_bytes(p), 1, &height, &vectors);
     NestNode *point = loop_in(n, r->in, "e", points);
     Piece blocks[2], heights[2];
     int n_blocks = pieces_of(n, point, "o", p->blocks, vectors, blocks);
@@ -440,7 +445,7 @@ static void share_rows(Plan *p)
 {
     int64_t points = p->points * p->points * 4, threads = p->s->m->threads;
     int64_t row = p->across * (p->c->ic + p->c->oc) * points;
-    int64_t taps = p->c->ic * p->blocks * p->s->lanes * points;
+    int64_t taps = taps_bytes(p);
     int64_t rows = ROWS_CACHES * p->s->m->second_cache / row;
     rows = rows > 1 ? rows : 1;
     int64_t parts = (p->down + rows - 1) / rows;
