@@ -1,3 +1,4 @@
+#define _GNU_SOURCE 1
 #include "base/file.h"
 
 #include "base/limit.h"
@@ -144,15 +145,14 @@ bool file_load_data(const char *path, Limits *limits, Buf *out)
 /* Names beside that others left are not ours to remove. */
 #define NAMES_MOST 100
 
-static void draft_forget(FileDraft *d)
-{
-    int why = errno;
-    buf_deinit(&d->path);
-    buf_deinit(&d->beside);
-    errno = why;
-}
+/* A file that is to take the place of `path`. It has no name of its own until it is whole, so that nothing is left of it when the process is
+ * killed; where the file system has only files with names, it has one beside, as it has anywhere just before it takes its place. */
+typedef struct Draft {
+    int fd;
+    Buf path, beside; /* beside: empty while it has no name */
+} Draft;
 
-static bool resolve(FileDraft *d, const char *path)
+static bool resolve(Draft *d, const char *path)
 {
     char *real = realpath(path, NULL);
     if (!real && errno != ENOENT)
@@ -162,56 +162,64 @@ static bool resolve(FileDraft *d, const char *path)
     return true;
 }
 
-static int open_beside(FileDraft *d, mode_t mode)
+/* Where the path's last part lies. */
+static void folder_of(const Draft *d, Buf *out)
 {
-    int fd = -1;
-    for (int i = 0; i < NAMES_MOST && fd < 0; i++) {
+    const char *path = buf_text(&d->path), *slash = strrchr(path, '/');
+    buf_bytes(out, slash ? path : ".", slash > path ? (size_t)(slash - path) : 1);
+}
+
+/* Gives it the first free name beside: as a new file, or, `d->fd` being one without a name, that. */
+static bool name_beside(Draft *d, mode_t mode)
+{
+    char unnamed[32];
+    snprintf(unnamed, sizeof unnamed, "/proc/self/fd/%d", d->fd);
+    bool named = false;
+    for (int i = 0; i < NAMES_MOST && !named; i++) {
         buf_clear(&d->beside);
         buf_printf(&d->beside, "%s.%ld-%d.new", buf_text(&d->path), (long)getpid(), i);
+        const char *beside = buf_text(&d->beside);
         if (d->beside.failed || d->path.failed) {
             errno = ENOMEM;
-            return -1;
+        } else if (d->fd >= 0) {
+            named = linkat(AT_FDCWD, unnamed, AT_FDCWD, beside, AT_SYMLINK_FOLLOW) == 0;
+        } else {
+            d->fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+            named = d->fd >= 0;
         }
-        fd = open(buf_text(&d->beside), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (fd < 0 && errno != EEXIST)
-            return -1;
+        if (!named && errno != EEXIST)
+            break;
     }
-    return fd;
+    if (!named)
+        buf_clear(&d->beside);
+    return named;
 }
 
-/* What may not be written is not replaced either. What takes another's place is nobody's business before. */
-bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy)
+static bool open_draft(Draft *d, mode_t mode)
 {
-    *d = (FileDraft){0};
-    struct stat old;
-    bool exists = stat(path, &old) == 0;
-    bool ours = exists || privacy == FILE_OURS;
-    bool may = !exists || access(path, W_OK) == 0;
-    d->program = privacy == FILE_PROGRAM;
-    mode_t mode = ours ? 0600 : d->program ? 0777 : 0666;
-    int fd = may && resolve(d, path) ? open_beside(d, mode) : -1;
-    if (fd >= 0 && close(fd) == 0)
-        return true;
-    if (fd >= 0) {
-        int why = errno;
-        unlink(buf_text(&d->beside));
-        errno = why;
-    }
-    draft_forget(d);
-    return false;
+    Buf folder = {0};
+    folder_of(d, &folder);
+    if (!folder.failed && access("/proc/self/fd", X_OK) == 0)
+        d->fd = open(buf_text(&folder), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+    else
+        errno = folder.failed ? ENOMEM : EOPNOTSUPP;
+    int why = errno;
+    buf_deinit(&folder);
+    errno = why;
+    return d->fd >= 0 || ((why == EOPNOTSUPP || why == EISDIR) && name_beside(d, mode));
 }
 
-/* Gives the open file what the one that it replaces has. */
-static bool take_rights(int fd, const char *path)
+/* Gives the file what the one that it replaces has. */
+static bool take_rights(const Draft *d)
 {
     struct stat old, now;
-    if (stat(path, &old) != 0)
+    if (stat(buf_text(&d->path), &old) != 0)
         return errno == ENOENT;
-    if (fstat(fd, &now) != 0)
+    if (fstat(d->fd, &now) != 0)
         return false;
     bool same = old.st_uid == now.st_uid && old.st_gid == now.st_gid;
-    return (same || fchown(fd, old.st_uid, old.st_gid) == 0) &&
-           fchmod(fd, old.st_mode & 07777) == 0;
+    return (same || fchown(d->fd, old.st_uid, old.st_gid) == 0) &&
+           fchmod(d->fd, old.st_mode & 07777) == 0;
 }
 
 static bool let_run(int fd)
@@ -221,25 +229,25 @@ static bool let_run(int fd)
 }
 
 /* The new name is kept when the machine stops now; a file system that cannot say so has done what it can. */
-static void keep_name(FileDraft *d)
+static void keep_name(const Draft *d)
 {
-    const char *path = buf_text(&d->path), *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    buf_cut(&d->path, n ? n : slash != NULL);
-    int fd = open(slash ? buf_text(&d->path) : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    Buf folder = {0};
+    folder_of(d, &folder);
+    int fd = folder.failed ? -1 : open(buf_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    buf_deinit(&folder);
     if (fd < 0)
         return;
     fsync(fd);
     close(fd);
 }
 
-bool file_draft_end(FileDraft *d, bool good)
+/* Puts it in place when it is `good`, else nothing is left of it; closes it. */
+static bool end_draft(Draft *d, bool good, FilePrivacy privacy)
 {
-    int fd = good ? open(buf_text(&d->beside), O_RDWR | O_CLOEXEC) : -1;
-    good = fd >= 0 && take_rights(fd, buf_text(&d->path)) && (!d->program || let_run(fd)) &&
-           fsync(fd) == 0;
+    good = good && take_rights(d) && (privacy != FILE_PROGRAM || let_run(d->fd)) &&
+           fsync(d->fd) == 0 && (d->beside.n > 0 || name_beside(d, 0));
     int why = errno;
-    if (fd >= 0 && close(fd) != 0 && good) {
+    if (close(d->fd) != 0 && good) {
         why = errno;
         good = false;
     }
@@ -249,10 +257,9 @@ bool file_draft_end(FileDraft *d, bool good)
     }
     if (good)
         keep_name(d);
-    else
+    else if (d->beside.n > 0)
         unlink(buf_text(&d->beside));
     errno = why;
-    draft_forget(d);
     return good;
 }
 
@@ -273,35 +280,48 @@ static int open_to_write(const char *path, Limits *limits)
     return fd;
 }
 
-static bool write_to(const char *path, Limits *limits, const FilePiece *pieces, size_t n)
+static bool write_pieces(int fd, Limits *limits, const FilePiece *pieces, size_t n)
 {
-    int fd = open_to_write(path, limits);
-    if (fd < 0)
-        return false;
     int why = 0;
     for (size_t i = 0; i < n && !why; i++)
         why = write_all(fd, pieces[i].bytes, pieces[i].n, limits);
-    if (close(fd) != 0 && !why)
-        why = errno;
     errno = why;
     return !why;
 }
 
+/* A device, or a pipe. */
+static bool write_through(const char *path, Limits *limits, const FilePiece *pieces, size_t n)
+{
+    int fd = open_to_write(path, limits);
+    if (fd < 0)
+        return false;
+    bool good = write_pieces(fd, limits, pieces, n);
+    int why = errno;
+    if (close(fd) != 0 && good)
+        return false;
+    errno = why;
+    return good;
+}
+
+/* What may not be written is not replaced either. What takes another's place is nobody's business before. */
 bool file_store_pieces(const char *path, Limits *limits, const FilePiece *pieces, size_t n,
                        FilePrivacy privacy)
 {
     struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
-        return write_to(path, limits, pieces, n);
-    FileDraft d;
-    if (!file_draft_begin(&d, path, privacy))
+    bool exists = stat(path, &old) == 0;
+    if (exists && !S_ISREG(old.st_mode))
+        return write_through(path, limits, pieces, n);
+    if (exists && access(path, W_OK) != 0)
         return false;
-    bool good = write_to(buf_text(&d.beside), limits, pieces, n);
+    mode_t mode = exists || privacy == FILE_OURS ? 0600 : privacy == FILE_PROGRAM ? 0777 : 0666;
+    Draft d = {.fd = -1};
+    bool good = resolve(&d, path) && open_draft(&d, mode) &&
+                end_draft(&d, write_pieces(d.fd, limits, pieces, n), privacy);
     int why = errno;
-    bool placed = file_draft_end(&d, good);
-    if (!good)
-        errno = why;
-    return placed;
+    buf_deinit(&d.path);
+    buf_deinit(&d.beside);
+    errno = why;
+    return good;
 }
 
 bool file_store(const char *path, const void *bytes, size_t n, FilePrivacy privacy)

@@ -1,7 +1,7 @@
 /* Reading and writing to the end. Where something returns false, errno says why: ECANCELED, when one of the `limits` ended it, which have
  * reported that. They are asked while nothing comes or goes, and count what is held while it is read; NULL: it is waited for.
  *
- * All files that the program makes are put in place whole or not at all: what is new is written beside, reaches the disk, gets the
+ * All files that the program makes are put in place whole or not at all: what is new is written without a name, reaches the disk, gets the
  * owner, group and mode of what it replaces, and takes its name. Links stay links. A device or a pipe is written as it is. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -31,16 +31,6 @@ typedef struct FilePiece {
 } FilePiece;
 bool file_store_pieces(const char *path, Limits *limits, const FilePiece *pieces, size_t n,
                        FilePrivacy privacy);
-
-/* The same for what others write: to `beside`, between begin and end. False from begin: nothing is to be ended. */
-typedef struct FileDraft {
-    Buf path, beside;
-    bool program; /* who may read it may run it */
-} FileDraft;
-
-bool file_draft_begin(FileDraft *d, const char *path, FilePrivacy privacy);
-/* Puts it in place when it is `good`, else removes it. */
-bool file_draft_end(FileDraft *d, bool good);
 
 /* Makes the folders that lead to the last part of the path; `path` is changed meanwhile and restored. False when one cannot be made. */
 bool file_make_folders(char *path, FilePrivacy privacy);

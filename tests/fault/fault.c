@@ -279,7 +279,7 @@ int open(const char *path, int flags, ...)
 {
     va_list args;
     va_start(args, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
     va_end(args);
     if (flags & (O_WRONLY | O_RDWR) ? no_room() : no_read())
         return -1;
@@ -327,6 +327,11 @@ size_t fread(void *p, size_t size, size_t n, FILE *from)
 int fsync(int fd)
 {
     return no_room() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
+{
+    return no_room() ? -1 : (int)syscall(SYS_linkat, from_folder, from, to_folder, to, flags);
 }
 
 int rename(const char *from, const char *to)
