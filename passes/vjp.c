@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* Bodies are unfolded as long as the whole has no more nodes than this; calls that are left have functions of their own. */
-enum { UNFOLDED_MOST = 50000, PIECES_MOST = 1000 };
+/* Bodies are unfolded as long as the whole has no more nodes than this; calls that are left have functions of their own. Types of derivatives are nested deeper than what they are of: a little less than twice. */
+enum { UNFOLDED_MOST = 50000, PIECES_MOST = 1000, DEPTH_MOST = TYPE_DEPTH_MOST / 2 };
 
 Diag *vjp_refuse(Vjp *v, const Expr *e, const char *what)
 {
@@ -346,6 +346,16 @@ static bool same_piece(const Piece *a, const Piece *b)
     return same;
 }
 
+void vjp_no_end(Vjp *v, const char *does, int most, const char *what)
+{
+    if (v->failed)
+        return;
+    Diag *d = diag_error(v->cx->diags, E0605_NO_GRADIENT, v->call->where, "`%s` %s more than %d %s",
+                         v->call->what, does, most, what);
+    diag_help(d, "a polymorphic function that calls itself at ever other types has no end");
+    v->failed = true;
+}
+
 Piece *vjp_piece(Vjp *v, Piece want)
 {
     static const char *const words[] = {
@@ -353,12 +363,15 @@ Piece *vjp_piece(Vjp *v, Piece want)
     for (size_t i = 0; i < v->pieces.n; i++)
         if (same_piece(v->pieces.at[i], &want))
             return v->pieces.at[i];
+    uint32_t depth = want.type ? want.type->depth : 0;
+    for (uint32_t i = 0; i < want.vars.n; i++)
+        depth = want.with[i]->depth > depth ? want.with[i]->depth : depth;
+    if (depth > DEPTH_MOST) {
+        vjp_no_end(v, "needs derivatives at types that are nested", DEPTH_MOST, "levels deep");
+        return NULL;
+    }
     if (v->pieces.n >= PIECES_MOST) {
-        Diag *d = diag_error(v->cx->diags, E0605_NO_GRADIENT, v->call->where,
-                             "`%s` needs the derivatives of more than %d functions", v->call->what,
-                             PIECES_MOST);
-        diag_help(d, "a polymorphic function that calls itself at ever other types has no end");
-        v->failed = true;
+        vjp_no_end(v, "needs the derivatives of", PIECES_MOST, "functions");
         return NULL;
     }
     Piece *p = arena_alloc_must(v->make.scratch, 1, sizeof *p);

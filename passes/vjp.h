@@ -110,6 +110,7 @@ typedef struct Vjp {
     PtrMap tangents; /* Var as it was -> Adj: how it changes; of a function with dual numbers */
     uint32_t functions; /* literals around the code at hand */
     uint32_t depth;
+    int64_t parts; /* of values, that were gone over */
     bool forward; /* functions with dual numbers are made */
     bool references; /* there are some: every pullback has effects */
     bool failed; /* and it was reported */
@@ -117,6 +118,9 @@ typedef struct Vjp {
 
 /* A node of the program cannot be differentiated: E0605. Returns NULL. */
 Diag *vjp_refuse(Vjp *v, const Expr *e, const char *what);
+
+/* It `does` `more than most` of something, as only what never ends does: E0605, once. */
+void vjp_no_end(Vjp *v, const char *does, int most, const char *what);
 
 /* vjp_value.c: types, and values like others. `t` is a type as the node has it. */
 const Type *vjp_here(const Vjp *v, const Type *t); /* at the types of the piece */

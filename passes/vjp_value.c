@@ -203,10 +203,17 @@ static Expr *tuple_of(Vjp *v, uint32_t n, Expr *const *fields)
 
 /* ---- zeros and sums; of types at hand --------------------------------------------------------------------------------------- */
 
+/* Parts of values that are gone over, which no program comes near whose types somebody wrote. */
+enum { PARTS_MOST = 4000000 };
+
 /* Types share parts, and what is made of them does not: it may be too much. What is made then is never used. */
-static bool is_too_much(const Vjp *v)
+static bool is_too_much(Vjp *v)
 {
-    return limit_hit(&v->cx->limits);
+    if (v->parts < PARTS_MOST)
+        v->parts++;
+    else
+        vjp_no_end(v, "goes over", PARTS_MOST, "parts of values");
+    return v->failed || limit_hit(&v->cx->limits);
 }
 
 static Expr *zeros(Vjp *v, const Type *t, Expr *like)
