@@ -18,6 +18,7 @@ void graph_reader_init(GraphReader *r, Graph *g, Module *m, Arena *arena)
 
 void graph_reader_deinit(GraphReader *r)
 {
+    ptrmap_deinit(&r->placed);
     arena_deinit(&r->scratch);
 }
 
@@ -595,6 +596,11 @@ static bool read_function(GraphReader *r, size_t node, const Name *name)
         return false;
     if (old && !old->imported)
         return graph_wrong(r->g, node, NULL, "`@%s` is defined twice", name->text);
+    /* One function under two names has variables that are bound twice. */
+    if (!ptrmap_has(&r->placed, fn))
+        ptrmap_put(&r->placed, fn, NULL);
+    else if (!(fn = expr_as_function(ir_copy(r->cx, r->m, &fn->base))))
+        return false;
     if (!old || !ir_equal(&old->fn->base, &fn->base, true))
         module_define(r->m, name, fn, fn->base.span, r->m);
     return true;
@@ -622,6 +628,7 @@ static void declare_free(void *data, Var *v)
 static bool read_root(GraphReader *r, GraphImport import)
 {
     r->m->has_header = true;
+    r->m->scopes_open = true;
     if (graph_kind(r->g, r->g->root) == GRAPH_MODULE)
         return read_module(r, r->g->root, import);
     r->m->expr = graph_read_expr(r, r->g->root);

@@ -43,6 +43,7 @@ struct GraphReader {
     uint8_t *state;
     GraphValue *
         *values; /* of nodes that are values of attributes: what shares a node shares its value */
+    PtrMap placed; /* functions that are definitions */
     Vec(GraphWork) todo;
     Vec(uint32_t) symbols; /* nodes of the symbolic extents met so far */
     unsigned depth; /* of the value or pattern that is being read */

@@ -60,6 +60,7 @@ struct Module {
     Expr *
         written; /* the same before what stands for programs in it was replaced; NULL: `expr` is that */
     struct GraphDocument *saved; /* the graph that it was read from (json_read.h); else NULL */
+    bool scopes_open; /* variables may be used where nothing binds them: typecheck_module looks */
     bool has_header; /* the text began with its version */
     bool
         broken; /* the text had errors: definitions that could not be read have their declared types, and nothing may be run */

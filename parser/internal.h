@@ -40,10 +40,16 @@ typedef struct Symbol {
         own; /* 1 + the size of Parser.undo where the value of a let of this name began, that is still read; 0: none */
 } Symbol;
 
+/* A graph variable, and how many names were bound where it was, the last of them with this serial. */
+typedef struct GraphBinding {
+    Expr *e;
+    uint32_t names, serial;
+} GraphBinding;
+
 /* What graph variables stand for, by number. Most texts count from 0 without gaps; numbers far beyond what was bound so far
  * are kept by name. */
 typedef struct GraphVars {
-    Vec(Expr *) at;
+    Vec(GraphBinding) at;
     PtrMap others; /* Name of the digits -> Expr; NULL once it was reported as unbound */
 } GraphVars;
 
@@ -64,6 +70,7 @@ typedef struct Undo {
     Symbol *symbol;
     const void *old;
     bool type; /* a type parameter, not a local */
+    uint32_t serial; /* from 1 */
 } Undo;
 
 /* `let` bindings of a sequence whose body is not read yet. */
@@ -211,6 +218,7 @@ typedef struct Parser {
 
     SymbolPages symbols;
     GraphVars graph;
+    uint32_t bound; /* names so far */
     Vec(Undo) undo;
     Vec(Operand) args;
     Vec(Pending) lets;

@@ -830,6 +830,7 @@ static bool free_variable(Parser *p)
     if (!s->var) {
         s->var = expr_var(p->arena, token_span(p, t), s->name, annotation);
         vec_push(&p->m->free_vars, p->arena, s->var);
+        p->m->scopes_open = true;
     }
     p->state = STATE_STATEMENT;
     return parse_expect(p, TOKEN_SEMICOLON);

@@ -404,12 +404,21 @@ static size_t near_number(const Parser *p, Str digits)
     return v < 2 * p->graph.at.n + 64 ? v : SIZE_MAX;
 }
 
+/* Scopes nest: while the last name that was bound there still is, all are. */
+static Expr *graph_known(Parser *p, const GraphBinding *b)
+{
+    bool left =
+        b->names > 0 && (p->undo.n < b->names || p->undo.at[b->names - 1].serial != b->serial);
+    p->m->scopes_open |= left;
+    return b->e;
+}
+
 Expr *graph_find(Parser *p, Str digits)
 {
     digits = without_zeros(digits);
     size_t at = near_number(p, digits);
-    if (at < p->graph.at.n && p->graph.at.at[at])
-        return p->graph.at.at[at];
+    if (at < p->graph.at.n && p->graph.at.at[at].e)
+        return graph_known(p, &p->graph.at.at[at]);
     const Name *name = ctx_name_str(p->cx, digits);
     Expr *e = ptrmap_find(&p->graph.others, name);
     return e || !p->env->graph ? e : ptrmap_find(p->env->graph, name);
@@ -421,11 +430,13 @@ void graph_bind(Parser *p, Str digits, Expr *e)
     size_t at = near_number(p, digits);
     if (at == SIZE_MAX) {
         ptrmap_put(&p->graph.others, ctx_name_str(p->cx, digits), e);
+        p->m->scopes_open |= p->undo.n > 0;
         return;
     }
     while (p->graph.at.n <= at)
-        vec_push(&p->graph.at, &p->scratch, NULL);
-    p->graph.at.at[at] = e;
+        vec_push(&p->graph.at, &p->scratch, (GraphBinding){0});
+    uint32_t names = (uint32_t)p->undo.n;
+    p->graph.at.at[at] = (GraphBinding){e, names, names ? vec_last(&p->undo).serial : 0};
 }
 
 /* ---- what names mean ----------------------------------------------------------------------------------------------------- */
@@ -471,7 +482,7 @@ const Op *symbol_op(Parser *p, Symbol *s)
 
 void scope_bind(Parser *p, Symbol *s, Var *var)
 {
-    Undo undo = {.symbol = s, .old = s->var};
+    Undo undo = {.symbol = s, .old = s->var, .serial = ++p->bound};
     s->var_at = (uint32_t)p->undo.n;
     vec_push(&p->undo, &p->scratch, undo);
     s->var = var;
@@ -480,7 +491,7 @@ void scope_bind(Parser *p, Symbol *s, Var *var)
 void scope_bind_type(Parser *p, Symbol *s, const TypeVar *var)
 {
     Meaning *m = symbol_meaning(p, s);
-    Undo undo = {.symbol = s, .old = m->type_var, .type = true};
+    Undo undo = {.symbol = s, .old = m->type_var, .type = true, .serial = ++p->bound};
     m->type_at = (uint32_t)p->undo.n;
     vec_push(&p->undo, &p->scratch, undo);
     m->type_var = var;

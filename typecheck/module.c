@@ -1,5 +1,6 @@
 /* Modules: definitions in the order of dependence, and what is reported when nothing more can be learnt. */
 #include "typecheck/internal.h"
+#include "ir/verify.h"
 #include "ir/walk.h"
 
 /* ---- the call graph -------------------------------------------------------------------------------------------------------- */
@@ -444,6 +445,8 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     arena_init(&ck.scratch, &cx->limits);
     Arena *outer = cx->open;
     cx->open = &ck.scratch;
+    if (m->scopes_open && !m->broken)
+        m->scopes_open = !ir_verify_scopes(cx, m);
     for (size_t i = 0; i < m->types.n; i++)
         check_typedef(&ck, m->types.at[i]);
     infer_defs(&ck);
