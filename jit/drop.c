@@ -118,7 +118,8 @@ static void drop_constructors(Dropping *d)
 static Ssa drop_function(Gen *g)
 {
     LLVMTypeRef params[2] = {g->ptr, g->ptr};
-    Ssa fn = LLVMAddFunction(g->m, "drop", LLVMFunctionType(g->nothing, params, 2, false));
+    Ssa fn = LLVMAddFunction(g->m, orc_name(g->jit, g->arena, "drop"),
+                             LLVMFunctionType(g->nothing, params, 2, false));
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     LLVMSetFunctionCallConv(fn, KEEPCC);
     gen_attribute(g, fn, "nounwind");

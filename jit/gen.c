@@ -206,7 +206,7 @@ static void bind_captures(Fn *f)
     if (in->self_var && !opens) {
         Val *self =
             bind_lent(f, in->self_var, instance_type(f->g, in, in->fn->base.type), f->self, lent);
-        self->known = in->of ? in->of : in->own ? in->own : in;
+        self->known = in->of ? in->of : in->own ? in->own : in->front ? in->front : in;
         self->spread = in->terms.spread;
     } else if (f->self && !opens && !lent)
         fn_release(f, (Repr){.kind = REPR_OBJECT}, f->self);

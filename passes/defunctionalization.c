@@ -21,11 +21,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPECIALS_MOST = 1000 };
+/* Copies, and how deep the types nest that they are for: beyond, a function asks for itself at ever new types. */
+enum { SPECIALS_MOST = 1000, DEPTH_MOST = TYPE_DEPTH_MOST / 2 };
 
 typedef struct Family {
     const Type *type; /* of the functions */
-    TypeDef *def;     /* that stands for it */
+    TypeDef *def; /* that stands for it */
     const Name *apply;
     Var *self, **params;
     Vec(Clause) clauses;
@@ -102,7 +103,8 @@ static const Type *type_here(const Defunctionalizer *d, const Type *t)
     return s->n ? type_subst(d->run->cx, t, s->n, d->root->type_params.at, s->with) : t;
 }
 
-static bool is_vague(const Type *t)
+/* Types share parts. `seen`: those that are not vague. */
+static bool finds_vague(const Type *t, PtrMap *seen)
 {
     if (t->kind == TYPE_TENSOR) {
         for (uint32_t i = 0; i < t->n; i++)
@@ -112,13 +114,24 @@ static bool is_vague(const Type *t)
     }
     if (t->kind == TYPE_VAR || t->kind == TYPE_HOLE || t->kind == TYPE_POISON)
         return true;
+    if (ptrmap_has(seen, t))
+        return false;
+    ptrmap_put(seen, t, NULL);
     for (uint32_t i = 0; i < t->n; i++)
-        if (is_vague(t->parts[i]))
+        if (finds_vague(t->parts[i], seen))
             return true;
-    return t->kind == TYPE_FUNC && (t->n_params || is_vague(t->result));
+    return t->kind == TYPE_FUNC && (t->n_params || finds_vague(t->result, seen));
 }
 
-/* `seen`: types without functions; types share parts. */
+static bool is_vague(const Type *t)
+{
+    PtrMap seen = {0};
+    bool vague = finds_vague(t, &seen);
+    ptrmap_deinit(&seen);
+    return vague;
+}
+
+/* `seen`: types without functions. */
 static bool finds_function(const Type *t, PtrMap *seen)
 {
     if (t->kind == TYPE_FUNC)
@@ -259,7 +272,8 @@ static const Name *special_of(Defunctionalizer *d, const Name *name, TypeList gi
             learn(i < type->n ? type->parts[i] : type->result,
                   i < type->n ? t->parts[i] : t->result, type, with);
     for (uint32_t i = 0; with && i < n; i++)
-        d->stays |= !with[i] || with[i]->kind == TYPE_HOLE || with[i]->kind == TYPE_POISON;
+        d->stays |= !with[i] || with[i]->kind == TYPE_HOLE || with[i]->kind == TYPE_POISON ||
+                    with[i]->depth > DEPTH_MOST;
     if (d->stays)
         return name;
     for (size_t i = 0; i < d->specials.n; i++) {

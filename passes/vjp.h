@@ -99,6 +99,7 @@ typedef struct Vjp {
     LetMaker make;
     PtrMap holds; /* Type -> Holds + 1 */
     PtrMap entered; /* data types whose fields are being looked at */
+    bool unsure; /* what a type holds depends on one of them */
     Vec(Piece *) pieces;
     const Piece *piece; /* the one at hand; NULL: the function itself */
     /* of the one at hand */

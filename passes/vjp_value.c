@@ -14,12 +14,16 @@ const Type *vjp_here(const Vjp *v, const Type *t)
 
 static unsigned find_holds(Vjp *v, const Type *t);
 
-/* A data type that contains itself holds what its other fields do. */
+/* A data type that contains itself holds what its other fields do; one that does so at ever other types, what the first of them do. */
+enum { FAMILY_MOST = 100 };
+
 static unsigned data_holds(Vjp *v, const Type *t)
 {
     unsigned found = 0;
-    if (ptrmap_has(&v->entered, t))
+    if (ptrmap_has(&v->entered, t) || v->entered.n > FAMILY_MOST) {
+        v->unsure = true;
         return 0;
+    }
     ptrmap_put(&v->entered, t, NULL);
     for (uint32_t i = 0; i < t->def->n_cons; i++)
         for (uint32_t k = 0; k < t->def->cons[i]->n; k++)
@@ -29,29 +33,30 @@ static unsigned data_holds(Vjp *v, const Type *t)
     return found;
 }
 
-/* Types do not nest deep, but a data type may contain itself at ever other types. */
+/* Types share parts, each of which is gone through once; but for one within a data type that is gone through, if it contains that. */
 static unsigned find_holds(Vjp *v, const Type *t)
 {
+    if (t->kind == TYPE_TENSOR)
+        return t->dtype.code == DTYPE_CODE_FLOAT || t->dtype.code == DTYPE_CODE_BFLOAT ? HOLDS_FLOAT
+                                                                                       : 0;
+    if (t->kind == TYPE_FUNC)
+        return HOLDS_CODE;
+    if (t->kind != TYPE_REF && t->kind != TYPE_ADT && t->kind != TYPE_TUPLE)
+        return 0;
     unsigned found = 0, known = (unsigned)(uintptr_t)ptrmap_find(&v->holds, t);
     if (known)
         return known - 1;
-    switch ((TypeKind)t->kind) {
-    case TYPE_TENSOR:
-        return t->dtype.code == DTYPE_CODE_FLOAT || t->dtype.code == DTYPE_CODE_BFLOAT ? HOLDS_FLOAT
-                                                                                       : 0;
-    case TYPE_FUNC: return HOLDS_CODE;
-    case TYPE_REF: found = find_holds(v, t->parts[0]); return found ? HOLDS_CODE : 0;
-    case TYPE_ADT: found = v->entered.n < 100 ? data_holds(v, t) : HOLDS_CODE; break;
-    case TYPE_TUPLE:
-        for (uint32_t i = 0; i < t->n; i++)
-            found |= find_holds(v, t->parts[i]);
-        break;
-    case TYPE_VAR:
-    case TYPE_HOLE:
-    case TYPE_POISON: return 0;
-    }
-    if (v->entered.n == 0)
+    bool unsure = v->unsure;
+    v->unsure = false;
+    if (t->kind == TYPE_REF)
+        found = find_holds(v, t->parts[0]) ? HOLDS_CODE : 0;
+    else if (t->kind == TYPE_ADT)
+        found = data_holds(v, t);
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n; i++)
+        found |= find_holds(v, t->parts[i]);
+    if (v->entered.n == 0 || !v->unsure)
         ptrmap_put(&v->holds, t, (void *)(uintptr_t)(found + 1));
+    v->unsure |= unsure;
     return found;
 }
 
