@@ -131,12 +131,35 @@ typedef struct Reading {
     bool invalid;
     bool head; /* `def` or `fn` whose body has not begun */
     long head_depth;
+    enum {
+        NO_TYPE,
+        A_TYPE,
+        A_DEFINITION
+    } types; /* what is read are types, among which a `fn` has no body, */
+    long types_depth; /* and which began here */
     bool branch; /* an `if` whose `else` has not come */
     bool fragment; /* it begins with `free_var`: an expression comes last, */
     bool declares; /* and a declaration has not ended */
     bool refers, section; /* to metadata; and that has begun */
     bool hopeless; /* an `if` without its parentheses or braces: no further line makes it one */
 } Reading;
+
+/* `depth`: in front of the token. A type ends in front of what cannot stand in one; the definition of a data type behind its braces. */
+static void read_types(Reading *r, TokenKind kind, long depth)
+{
+    bool ends = depth < r->types_depth || kind == TOKEN_SEMICOLON || kind == TOKEN_DEF ||
+                kind == TOKEN_LET || kind == TOKEN_TYPE;
+    if (depth == r->types_depth && r->types == A_TYPE)
+        ends |= kind == TOKEN_ASSIGN || kind == TOKEN_COMMA || kind == TOKEN_LBRACE;
+    else if (depth == r->types_depth)
+        ends |= r->last.kind == TOKEN_RBRACE;
+    if (r->types != NO_TYPE && ends)
+        r->types = NO_TYPE;
+    if (r->types != NO_TYPE || (kind != TOKEN_COLON && kind != TOKEN_ARROW && kind != TOKEN_TYPE))
+        return;
+    r->types = kind == TOKEN_TYPE ? A_DEFINITION : A_TYPE;
+    r->types_depth = depth;
+}
 
 static void read_token(Reading *r, const char *text, Token t)
 {
@@ -149,10 +172,11 @@ static void read_token(Reading *r, const char *text, Token t)
         r->hopeless |= r->last.kind == TOKEN_IF       ? t.kind != TOKEN_LPAREN
                        : r->last.kind == TOKEN_RPAREN ? t.kind != TOKEN_LBRACE
                                                       : false;
+    read_types(r, (TokenKind)t.kind, r->depth);
     r->depth += opens - closes;
     r->invalid |= r->depth < 0;
-    if (t.kind == TOKEN_DEF || t.kind == TOKEN_FN || t.kind == TOKEN_MATCH ||
-        t.kind == TOKEN_MATCH_PARTIAL || t.kind == TOKEN_IF) {
+    if (t.kind == TOKEN_DEF || (t.kind == TOKEN_FN && r->types == NO_TYPE) ||
+        t.kind == TOKEN_MATCH || t.kind == TOKEN_MATCH_PARTIAL || t.kind == TOKEN_IF) {
         r->head = true;
         r->head_depth = r->depth;
     }
