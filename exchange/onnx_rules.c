@@ -214,10 +214,22 @@ void rule_reduce_log_sum(OnnxNode *n)
     onnx_give(n, onnx_text(n, "log(%s)", reduced(n, "sum", onnx_in(n, 0))));
 }
 
+/* Less the largest element, so that no power is too large; one that is not finite is what comes out by itself. */
 void rule_reduce_log_sum_exp(OnnxNode *n)
 {
-    const char *x = onnx_text(n, "exp(%s)", onnx_in(n, 0));
-    onnx_give(n, onnx_text(n, "log(%s)", reduced(n, "sum", x)));
+    OnnxInts axes;
+    const char *x = onnx_in(n, 0);
+    if (!axes_of(n, &axes)) {
+        onnx_give_input(n, 0);
+        return;
+    }
+    const char *over = onnx_list(n, axes);
+    const char *most = onnx_step(n, "max(%s, axis=%s, keepdims=True)", x, over);
+    most = onnx_step(n, "where(isfinite(%s), %s, zeros_like(%s))", most, most, most);
+    const char *y = onnx_text(n, "add(log(sum(exp(subtract(%s, %s)), axis=%s, keepdims=True)), %s)",
+                              x, most, over, most);
+    onnx_give(n,
+              onnx_attr_int(n, "keepdims", 1) ? y : onnx_text(n, "squeeze(%s, axis=%s)", y, over));
 }
 
 void rule_arg_reduce(OnnxNode *n)

@@ -139,7 +139,7 @@ def run_both(folder, name, **given):
         with np.load(f"{folder}/out.npz") as out:
             results.append([out[k] for k in out.files])
     for a, b in zip(*results):
-        check(f"{name}: both engines", np.allclose(a, b, atol=1e-5), f"{a} {b}")
+        check(f"{name}: both engines", np.allclose(a, b, atol=1e-5, equal_nan=True), f"{a} {b}")
     return results[0]
 
 
@@ -440,7 +440,7 @@ def against_reference(folder, name, m, want=None, **given):
     evaluated = want is None
     want = ReferenceEvaluator(m).run(None, given) if evaluated else want
     for w, r in zip(want, run_both(folder, name, **given)):
-        check(name, w.shape == r.shape and np.allclose(w, r, atol=1e-5), f"{r}\n{w}")
+        check(name, w.shape == r.shape and np.allclose(w, r, atol=1e-5, equal_nan=True), f"{r}\n{w}")
     back = relay("export", "--to", "onnx", f"{folder}/{name}.rly", "--params", f"{folder}/{name}.npz", "-o", f"{folder}/{name}_back.onnx")
     if back.returncode == 0 and evaluated:
         for w, r in zip(want, ReferenceEvaluator(f"{folder}/{name}_back.onnx").run(None, given)):
@@ -558,6 +558,19 @@ def test_regions(folder):
     m.graph.input[1].CopyFrom(value("offset", [2, 48, 3, 6]))
     m.graph.input[2].CopyFrom(value("mask", [2, 24, 3, 6]))
     against_reference(folder, "masked", m, x=array(2, 4, 6, 7), offset=array(2, 48, 3, 6), mask=array(2, 24, 3, 6))
+
+
+def test_far(folder):
+    """Numbers whose powers no float holds, and what is no number: what comes out is finite where the operator's result is."""
+    node, inf = helper.make_node, np.inf
+    x = np.array([[100, 99], [-100, -101], [inf, 1], [-inf, -inf], [-inf, 2], [np.nan, 3]], "float32")
+    for keep in [0, 1]:
+        m = model([node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=keep)], [value("x", ["n", 2])], [value("y", None)], {"axes": np.array([-1])}, 18)
+        with np.errstate(all="ignore"):
+            want = np.log(np.exp(x.astype("float64")).sum(1, keepdims=bool(keep))).astype("float32")
+        against_reference(folder, f"log_sum_exp{keep}", m, [want], x=x)
+    m = model([node("ReduceLogSumExp", ["x", "axes"], ["y"])], [value("x", [2, 0])], [value("y", None)], {"axes": np.array([1])}, 18)
+    against_reference(folder, "log_sum_exp_of_none", m, [np.full((2, 1), -inf, "float32")], x=np.zeros((2, 0), "float32"))
 
 
 def test_branch_arrays(folder):
