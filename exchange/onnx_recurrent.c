@@ -31,7 +31,7 @@ static const struct Activation {
     {"HardSigmoid", "clip(add(multiply(#a, $), #b), a_min=0f, a_max=1f)", 0.2, 0.5},
     {"Elu", "where(less($, #0), multiply(#a, subtract(exp($), #1)), $)", 1, 0},
     {"Softsign", "divide($, add(#1, abs($)))", 0, 0},
-    {"Softplus", "log(add(exp($), #1))", 0, 0},
+    {"Softplus", "add(maximum($, #0), log(add(exp(negative(abs($))), #1)))", 0, 0},
 };
 
 /* Attributes list the activations of both directions. */

@@ -571,6 +571,18 @@ def test_far(folder):
         against_reference(folder, f"log_sum_exp{keep}", m, [want], x=x)
     m = model([node("ReduceLogSumExp", ["x", "axes"], ["y"])], [value("x", [2, 0])], [value("y", None)], {"axes": np.array([1])}, 18)
     against_reference(folder, "log_sum_exp_of_none", m, [np.full((2, 1), -inf, "float32")], x=np.zeros((2, 0), "float32"))
+    for bits in [16, 32]:
+        float_, x = f"float{bits}", np.array([89, 100, -100, 12, 11, 0, inf, -inf, np.nan], f"float{bits}")
+        for op, f in [("Softplus", lambda v: np.logaddexp(v, 0)), ("Celu", lambda v: np.where(v < 0, np.expm1(np.minimum(v, 0)), v)),
+                      ("Mish", lambda v: np.where(v == -inf, np.nan, v * np.tanh(np.logaddexp(v, 0))))]:
+            m = model([node(op, ["x"], ["y"])], [value("x", [9], helper.np_dtype_to_tensor_dtype(x.dtype))], [value("y", None)], version=18)
+            with np.errstate(all="ignore"):
+                want = f(x.astype("float64")).astype(float_)
+            name = f"{op}{bits}"
+            save(m, f"{folder}/{name}.onnx")
+            relay("import", f"{folder}/{name}.onnx", "-o", folder)
+            got = run_both(folder, name, x=x)[0]
+            check(name, np.allclose(want, got, rtol=2e-3 if bits == 16 else 1e-5, atol=1e-4, equal_nan=True), f"{got}\n{want}")
 
 
 def test_branch_arrays(folder):
