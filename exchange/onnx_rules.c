@@ -1148,6 +1148,13 @@ void rule_expand(OnnxNode *n)
     onnx_give(n, out.n <= ONNX_INTS_MOST ? with_extents(n, y, out) : y);
 }
 
+/* No element of an axis, and all of the others. */
+static const char *nothing_of(OnnxNode *n, const char *x, int64_t axis)
+{
+    return onnx_text(n, "strided_slice(%s, begin=[0], end=[0], strides=[1], axes=[%lld])", x,
+                     (long long)axis);
+}
+
 void rule_tile(OnnxNode *n)
 {
     if (onnx_is_known(n, 1))
@@ -1300,10 +1307,18 @@ void rule_one_hot(OnnxNode *n)
                      onnx_dtype_text(n, onnx_in_dtype(n, 2))));
 }
 
-/* The number is an attribute up to version 9. */
+/* The number is an attribute up to version 9. Of none Relay's operator gives all. */
 void rule_topk(OnnxNode *n)
 {
     long long k = onnx_has(n, 1) ? onnx_integer(n, 1) : (long long)onnx_attr_int(n, "k", 1);
+    if (k < 0)
+        onnx_refuse(n, "%lld elements", k);
+    if (k <= 0) {
+        const char *none = nothing_of(n, onnx_in(n, 0), onnx_attr_int(n, "axis", -1));
+        onnx_give(n, none);
+        onnx_give(n, onnx_text(n, "cast(%s, dtype=\"int64\")", none));
+        return;
+    }
     const char *y = onnx_text(
         n, "topk(%s, k=%lld, axis=%lld, ret_type=\"both\", is_ascend=%s, dtype=\"int64\")",
         onnx_in(n, 0), k, (long long)onnx_attr_int(n, "axis", -1),

@@ -585,6 +585,13 @@ def test_far(folder):
             check(name, np.allclose(want, got, rtol=2e-3 if bits == 16 else 1e-5, atol=1e-4, equal_nan=True), f"{got}\n{want}")
 
 
+def test_nothing(folder):
+    """Results without elements, also where only the run says that there are none."""
+    node, i64, x = helper.make_node, TensorProto.INT64, array(3, 4)
+    m = model([node("TopK", ["x", "k"], ["y", "z"], axis=0)], [value("x", ["n", 4])], [value("y", None), value("z", None, i64)], {"k": np.array([0])})
+    against_reference(folder, "top0", m, [np.zeros((0, 4), "float32"), np.zeros((0, 4), "int64")], x=x)
+
+
 def test_branch_arrays(folder):
     """Few elements of an array in a graph that is read more than once."""
     node = helper.make_node
