@@ -300,9 +300,15 @@ static const char *all_inputs(OnnxNode *n)
 
 void rule_range(OnnxNode *n)
 {
-    onnx_give(n,
-              onnx_text(n, "arange(%s, %s, %s, dtype=\"%s\")", onnx_scalar(n, 0), onnx_scalar(n, 1),
-                        onnx_scalar(n, 2), onnx_dtype_text(n, onnx_in_dtype(n, 0))));
+    double from = n->constant ? onnx_number(n, 0, 0) : 0,
+           to = n->constant ? onnx_number(n, 1, 0) : 0,
+           step = n->constant ? onnx_number(n, 2, 0) : 0;
+    if (step > 0 ? from >= to : step < 0 && from <= to) /* which is a mistake where it is written */
+        onnx_give_constant(n, onnx_zeros(n, 0, onnx_in_dtype(n, 0)));
+    else
+        onnx_give(n, onnx_text(n, "arange(%s, %s, %s, dtype=\"%s\")", onnx_scalar(n, 0),
+                               onnx_scalar(n, 1), onnx_scalar(n, 2),
+                               onnx_dtype_text(n, onnx_in_dtype(n, 0))));
 }
 
 /* Blocks go behind the channel that they come from, or in front. */

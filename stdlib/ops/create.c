@@ -81,20 +81,24 @@ static void compute_full_like(TeBuilder *b)
 
 /* ---- arange -------------------------------------------------------------------------------------- */
 
-/* How many steps lead from start to stop, not reaching it; -1 when that is none or endless. */
+/* How many steps lead from start to stop, not reaching it; -1 when they are endless, 0 also when stop lies the other way. */
 static int64_t arange_steps(DType dtype, const Value *start, const Value *stop, const Value *step)
 {
     double n = ceil((value_as_double(*stop) - value_as_double(*start)) / value_as_double(*step));
     if (!dtype_is_float(dtype)) {
         int64_t a = value_as_int(*start), z = value_as_int(*stop), s = value_as_int(*step);
-        if (s == 0 || (s > 0) != (z > a))
+        if (s == 0)
             return -1;
+        if ((s > 0) != (z > a))
+            return 0;
         uint64_t way = s > 0 ? (uint64_t)z - (uint64_t)a : (uint64_t)a - (uint64_t)z;
         uint64_t stride = s > 0 ? (uint64_t)s : 0 - (uint64_t)s;
         uint64_t steps = way / stride + (way % stride != 0);
         return steps > INT64_MAX ? -1 : (int64_t)steps;
     }
-    return n >= 1 && n < 9e18 ? (int64_t)n : -1;
+    if (value_as_double(*step) == 0 || !(n < 9e18))
+        return -1;
+    return n >= 1 ? (int64_t)n : 0;
 }
 
 /* The value of bound i: an argument that is known, or the attribute that repeats it. */
@@ -126,8 +130,10 @@ static RelResult rel_arange(Rel *r)
     Dim n = DIM_ANY;
     if (v[0] && v[1] && v[2]) {
         n = arange_steps(dtype, v[0], v[1], v[2]);
-        if (n < 0) {
-            Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 1, "this `arange` has no elements");
+        /* Of bounds that are written, that is a mistake; of computed ones it is what a loop of no turns is. */
+        if (n < (r->running ? 0 : 1)) {
+            Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, 1, "this `arange` has %s",
+                                n ? "no end" : "no elements");
             diag_help(d,
                       "`stop` must lie behind `start` in the direction of `step`, which is not 0");
             return REL_FAILED;

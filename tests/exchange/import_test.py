@@ -590,6 +590,11 @@ def test_nothing(folder):
     node, i64, x = helper.make_node, TensorProto.INT64, array(3, 4)
     m = model([node("TopK", ["x", "k"], ["y", "z"], axis=0)], [value("x", ["n", 4])], [value("y", None), value("z", None, i64)], {"k": np.array([0])})
     against_reference(folder, "top0", m, [np.zeros((0, 4), "float32"), np.zeros((0, 4), "int64")], x=x)
+    m = model([node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"], ["y"])], [value("boxes", [1, "n", 4]), value("scores", [1, 1, "n"])],
+              [value("y", None, i64)], {"most": np.array([5]), "overlap": np.array([0.5], "float32"), "least": np.array([0.9], "float32")})
+    for score in [0.1, 0.95]:
+        against_reference(folder, "boxes", m, [np.zeros((int(score > 0.9), 3), "int64")], boxes=np.array([[[0, 0, 1, 1]]], "float32"),
+                          scores=np.array([[[score]]], "float32"))
 
 
 def test_branch_arrays(folder):
