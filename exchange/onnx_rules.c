@@ -1088,6 +1088,18 @@ static void slice_at_run_time(OnnxNode *n)
                 onnx_in(n, 0), row[0], row[1], row[2]));
 }
 
+/* Whether a slice of an axis of any extent has no elements; of others `e` may still lie before `b` where the extent is small. */
+static bool slice_is_empty(int64_t b, int64_t e, int64_t step)
+{
+    return (b < 0) == (e < 0) && (step > 0 ? e <= b : e >= b);
+}
+
+static bool slice_may_cross(int64_t b, int64_t e, int64_t step)
+{
+    bool whole = step > 0 ? b == 0 || e == INT32_MAX : b == -1 || e == -INT32_MAX;
+    return (b < 0) != (e < 0) && !whole;
+}
+
 /* Attributes up to version 9, inputs since. The end of a whole backward slice may lie anywhere before the first element. */
 void rule_slice(OnnxNode *n)
 {
@@ -1103,6 +1115,7 @@ void rule_slice(OnnxNode *n)
     int count = from.n < 0 ? 0 : from.n;
     if (to.n != count || (axes.n >= 0 && axes.n != count) || (steps.n >= 0 && steps.n != count))
         onnx_refuse(n, "bounds of different numbers");
+    const char *x = onnx_in(n, 0);
     for (int i = 0; i < count && !n->failed; i++) {
         if (axes.n < 0)
             axes.at[i] = i;
@@ -1110,20 +1123,27 @@ void rule_slice(OnnxNode *n)
             steps.at[i] = 1;
         from.at[i] = clamp(from.at[i], -INT32_MAX, INT32_MAX);
         to.at[i] = clamp(to.at[i], -INT32_MAX, INT32_MAX);
-        int64_t d = onnx_extent(n, 0, axes.at[i]);
-        if (d < 0)
-            continue;
-        int64_t b = from.at[i] + (from.at[i] < 0 ? d : 0), e = to.at[i] + (to.at[i] < 0 ? d : 0);
-        b = clamp(b, 0, d);
-        e = clamp(e, steps.at[i] < 0 ? -1 : 0, d);
-        if (steps.at[i] == 0 || (steps.at[i] > 0 ? e <= b : e >= b))
+        int64_t d = onnx_extent(n, 0, axes.at[i]), b = from.at[i], e = to.at[i];
+        if (d >= 0) {
+            b = clamp(b + (b < 0 ? d : 0), 0, d);
+            e = clamp(e + (e < 0 ? d : 0), steps.at[i] < 0 ? -1 : 0, d);
+        }
+        if (steps.at[i] == 0 || slice_is_empty(b, e, steps.at[i])) {
             from.at[i] = to.at[i] = 0, steps.at[i] = 1;
-        else if (to.at[i] > d)
-            to.at[i] = d;
+        } else if (d >= 0) {
+            to.at[i] = to.at[i] > d ? d : to.at[i];
+        } else if (slice_may_cross(b, e, steps.at[i]) && steps.at[i] > 0 && b > 0) {
+            x = onnx_step(n, "strided_slice(%s, begin=[%lld], end=[%d], strides=[1], axes=[%lld])",
+                          x, (long long)b, INT32_MAX, (long long)axes.at[i]);
+            from.at[i] = 0;
+        } else if (slice_may_cross(b, e, steps.at[i]) && !old) {
+            slice_at_run_time(n);
+            return;
+        }
     }
     axes.n = steps.n = count;
-    onnx_give(n, onnx_text(n, "strided_slice(%s, begin=%s, end=%s, strides=%s, axes=%s)",
-                           onnx_in(n, 0), onnx_list(n, from), onnx_list(n, to), onnx_list(n, steps),
+    onnx_give(n, onnx_text(n, "strided_slice(%s, begin=%s, end=%s, strides=%s, axes=%s)", x,
+                           onnx_list(n, from), onnx_list(n, to), onnx_list(n, steps),
                            onnx_list(n, axes)));
 }
 

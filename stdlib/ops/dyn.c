@@ -238,9 +238,10 @@ static int slices_of(int rank, const int64_t *shape, bool sizes,
 {
     for (int i = 0; i < rank; i++) {
         int64_t step = i < n[2] && !sizes ? v[2][i] : 1;
-        if (step == 0 || !slice_axis(shape[i], sizes, i < n[0] ? &v[0][i] : NULL,
-                                     i < n[1] ? &v[1][i] : NULL, step, &out[i]))
+        if (step == 0)
             return i;
+        slice_axis(shape[i], sizes, i < n[0] ? &v[0][i] : NULL, i < n[1] ? &v[1][i] : NULL, step,
+                   &out[i]);
     }
     return -1;
 }
@@ -268,7 +269,7 @@ static RelResult rel_dyn_strided_slice(Rel *r)
     int bad = slices_of((int)t->n, t->dims, str_is(attrs_string(r->attrs, "slice_mode"), "size"), v,
                         n, parts);
     if (bad >= 0) {
-        rel_error(r, E0303_RUNTIME_SHAPE, 0, "the slice of axis %d ends before it begins", bad);
+        rel_error(r, E0303_RUNTIME_SHAPE, 0, "a stride of 0 along axis %d", bad);
         return REL_FAILED;
     }
     for (uint32_t i = 0; i < t->n; i++)

@@ -595,6 +595,24 @@ def test_nothing(folder):
     for score in [0.1, 0.95]:
         against_reference(folder, "boxes", m, [np.zeros((int(score > 0.9), 3), "int64")], boxes=np.array([[[0, 0, 1, 1]]], "float32"),
                           scores=np.array([[[score]]], "float32"))
+    for version in [13, 18]:
+        m = model([node("Range", ["from", "to", "by"], ["y"])], [], [value("y", None, i64)], {"from": np.array(5), "to": np.array(2), "by": np.array(1)}, version)
+        against_reference(folder, "range", m, [np.zeros(0, "int64")])
+    m = model([node("Range", ["from", "to", "by"], ["y"])], [value(k, [], i64) for k in ["from", "to", "by"]], [value("y", None, i64)])
+    for bounds in [(0, 0, 1), (3, 1, 2), (1, 3, -1), (5, 0, -2)]:
+        against_reference(folder, "ranges", m, [np.arange(*bounds)], **dict(zip(["from", "to", "by"], map(np.array, bounds))))
+    slices, nodes, arrays = [(b, e, s) for b in [-4, -1, 0, 2] for e in [-2**62, -3, -1, 0, 3, 2**62] for s in [1, 2, -1, -2]], [], {"a": np.array([0])}
+    for i, bounds in enumerate(slices):
+        arrays |= {f"{k}{i}": np.array([v]) for k, v in zip("bes", bounds)}
+        nodes.append(node("Slice", ["x", f"b{i}", f"e{i}", "a", f"s{i}"], [f"y{i}"]))
+    m = model(nodes, [value("x", ["n"])], [value(f"y{i}", None) for i in range(len(slices))], arrays)
+    for n in [0, 1, 3, 7]:
+        x = np.arange(n, dtype="float32")
+        against_reference(folder, f"slices{n}", m, [x[b:e:s] for b, e, s in slices], x=x)
+    m = model([node("Slice", ["x", "b", "e", "a", "s"], ["y"])], [value("x", ["n", 2]), *[value(k, [1], i64) for k in "bes"]], [value("y", None)], {"a": arrays["a"]})
+    for b, e, s in [(2, -2, 1), (0, 0, 1), (-1, 1, 1), (0, 2, -1), (-1, -9, -2)]:
+        x = array(3, 2)
+        against_reference(folder, "sliced", m, [x[b:e:s]], x=x, b=np.array([b]), e=np.array([e]), s=np.array([s]))
 
 
 def test_branch_arrays(folder):
