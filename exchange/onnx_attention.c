@@ -364,6 +364,10 @@ void rule_rotary(OnnxNode *n)
     Dim size = extent_of(n, x, 3);
     int64_t turned = onnx_attr_int(n, "rotary_embedding_dim", 0);
     turned = turned ? turned : size;
+    if (size < 0) {
+        onnx_refuse(n, "how many features a head has is known only when the program runs");
+        return;
+    }
     if (size < 1 || turned > size || turned % 2 != 0) {
         onnx_refuse(n, "%lld of %lld features turned", (long long)turned, (long long)size);
         return;
