@@ -24,7 +24,8 @@ static const char *of_length(OnnxNode *n, const char *x, int rank, int64_t has, 
     for (int i = 0; i < rank; i++)
         buf_printf(&width, "%s[0, %lld]", i ? ", " : "",
                    i == rank - 1 ? (long long)(want - has) : 0);
-    x = onnx_step(n, "nn.pad(%s, 0f, pad_width=[%s])", x, buf_text(&width));
+    x = onnx_step(n, "nn.pad(%s, %s, pad_width=[%s])", x, onnx_literal(n, 0, onnx_in_dtype(n, 0)),
+                  buf_text(&width));
     buf_deinit(&width);
     return x;
 }
@@ -62,14 +63,15 @@ void rule_dft(OnnxNode *n)
     }
     n->constant = false;
     for (int i = 0; i < 2; i++) {
-        if (i < parts)
-            p[i] = onnx_step(n, "%s",
-                             exchange_axes(n,
-                                           onnx_text(n, "squeeze(%s, axis=[-1])",
-                                                     part_of(n, onnx_in(n, 0), i, i + 1, rank - 1)),
-                                           r, (int)axis, r - 1));
-        else
+        if (i >= parts) { /* of a length that is right already */
             p[i] = onnx_step(n, "zeros_like(%s)", p[0]);
+            break;
+        }
+        p[i] = onnx_step(n, "%s",
+                         exchange_axes(n,
+                                       onnx_text(n, "squeeze(%s, axis=[-1])",
+                                                 part_of(n, onnx_in(n, 0), i, i + 1, rank - 1)),
+                                       r, (int)axis, r - 1));
         p[i] = of_length(n, p[i], r, has, inverse && half ? length / 2 + 1 : length);
         if (inverse &&
             half) { /* the other half is the first, turned round, its imaginary parts with the other sign */

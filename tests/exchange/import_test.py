@@ -615,6 +615,22 @@ def test_nothing(folder):
         against_reference(folder, "sliced", m, [x[b:e:s]], x=x, b=np.array([b]), e=np.array([e]), s=np.array([s]))
 
 
+def test_transformed(folder):
+    """Signals that are made longer or shorter before they are transformed."""
+    node = helper.make_node
+    for element, dtype in [(TensorProto.FLOAT, "float32"), (TensorProto.DOUBLE, "float64")]:
+        for axis, length, parts, onesided in [(1, 4, 1, 0), (2, 4, 1, 0), (1, 1, 1, 1), (2, 5, 1, 1), (1, 5, 2, 0)]:
+            m = model([node("DFT", ["x", "n"], ["y"], axis=axis, onesided=onesided)], [value("x", [1, 2, 2, parts], element)], [value("y", None, element)],
+                      {"n": np.array(length)}, 17)
+            x = array(1, 2, 2, parts).astype(dtype)
+            of = (np.fft.rfft if onesided else np.fft.fft)(x[..., 0] + (1j * x[..., 1] if parts == 2 else 0), length, axis)
+            against_reference(folder, f"dft{axis}{length}{dtype}", m, [np.stack([of.real, of.imag], -1).astype(dtype)], x=x)
+    m = model([node("RotaryEmbedding", ["x", "c", "s"], ["y"])], [value("x", [1, 2, 3, "size"]), *[value(k, [1, 3, 2]) for k in "cs"]], [value("y", None)], (), 23)
+    save(m, f"{folder}/turned.onnx")
+    got = relay("import", f"{folder}/turned.onnx", "-o", folder)
+    check("what is not known is said in words", got.returncode == 2 and "how many features a head has" in got.stderr, got.stderr)
+
+
 def test_branch_arrays(folder):
     """Few elements of an array in a graph that is read more than once."""
     node = helper.make_node
