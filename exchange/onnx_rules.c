@@ -818,6 +818,19 @@ void rule_lp_norm(OnnxNode *n)
                            x, norm));
 }
 
+/* A window of even size reaches one channel further to the back, in Relay to the front: then the channels are turned round. */
+void rule_lrn(OnnxNode *n)
+{
+    DType f32 = dtype_of(DT_FLOAT32);
+    long long size = (long long)onnx_attr_int(n, "size", 1);
+    const char *x = size % 2 ? onnx_in(n, 0) : onnx_text(n, "reverse(%s, axis=1)", onnx_in(n, 0));
+    x = onnx_text(n, "nn.lrn(%s, size=%lld, bias=%s, alpha=%s, beta=%s)", x, size,
+                  onnx_literal(n, onnx_attr_float(n, "bias", 1), f32),
+                  onnx_literal(n, onnx_attr_float(n, "alpha", 1e-4), f32),
+                  onnx_literal(n, onnx_attr_float(n, "beta", 0.75), f32));
+    onnx_give(n, size % 2 ? x : onnx_text(n, "reverse(%s, axis=1)", x));
+}
+
 /* Of inference it is the input itself. */
 void rule_dropout(OnnxNode *n)
 {
@@ -1181,13 +1194,21 @@ static const char *nothing_of(OnnxNode *n, const char *x, int64_t axis)
                      (long long)axis);
 }
 
+/* Relay repeats an axis at least once. */
 void rule_tile(OnnxNode *n)
 {
-    if (onnx_is_known(n, 1))
-        onnx_give(n,
-                  onnx_text(n, "tile(%s, reps=%s)", onnx_in(n, 0), onnx_list(n, onnx_ints(n, 1))));
-    else
-        onnx_give(n, onnx_text(n, "dyn.tile(%s, %s, reps=None)", onnx_in(n, 0), onnx_in(n, 1)));
+    const char *x = onnx_in(n, 0);
+    if (!onnx_is_known(n, 1)) {
+        onnx_give(n, onnx_text(n, "dyn.tile(%s, %s, reps=None)", x, onnx_in(n, 1)));
+        return;
+    }
+    OnnxInts times = onnx_ints(n, 1);
+    for (int i = 0; i < times.n; i++)
+        if (times.at[i] == 0) {
+            x = nothing_of(n, x, i);
+            times.at[i] = 1;
+        }
+    onnx_give(n, onnx_text(n, "tile(%s, reps=%s)", x, onnx_list(n, times)));
 }
 
 /* An index that is known and not negative needs no wrapping around. */

@@ -613,6 +613,21 @@ def test_nothing(folder):
     for b, e, s in [(2, -2, 1), (0, 0, 1), (-1, 1, 1), (0, 2, -1), (-1, -9, -2)]:
         x = array(3, 2)
         against_reference(folder, "sliced", m, [x[b:e:s]], x=x, b=np.array([b]), e=np.array([e]), s=np.array([s]))
+    for times in [[0, 2], [2, 0], [0, 0]]:
+        m = model([node("Tile", ["x", "n"], ["y"])], [value("x", ["rows", 2])], [value("y", None)], {"n": np.array(times)})
+        against_reference(folder, "tiled", m, [np.tile(array(3, 2), times)], x=array(3, 2))
+        m = model([node("Tile", ["x", "n"], ["y"])], [value("x", ["rows", 2]), value("n", [2], i64)], [value("y", None)])
+        against_reference(folder, "tiled", m, [np.tile(array(3, 2), times)], x=array(3, 2), n=np.array(times))
+
+
+def test_windows(folder):
+    """A window of channels of even size lies as ONNX says."""
+    x = array(2, 6, 3)
+    for size in [1, 2, 3, 4]:
+        m = model([helper.make_node("LRN", ["x"], ["y"], size=size, alpha=1.0, beta=1.0, bias=0.5)], [value("x", [2, 6, 3])], [value("y", None)])
+        padded = np.pad(x * x, ((0, 0), ((size - 1) // 2, size // 2), (0, 0)))
+        want = x / (0.5 + np.lib.stride_tricks.sliding_window_view(padded, size, axis=1).sum(-1) / size)
+        against_reference(folder, f"window{size}", m, [want], x=x)
 
 
 def test_transformed(folder):
