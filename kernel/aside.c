@@ -66,7 +66,6 @@ void aside_disown(Aside *a)
 
 void aside_lend(Aside *a)
 {
-    a->held = 0;
     atomic_store(&a->running, true);
     pthread_mutex_unlock(&a->lock);
     wake_soon(a);
@@ -104,8 +103,9 @@ static void serve(Channel *c)
 {
     Kernel *k = c->kernel;
     c->session = relay_echo_session(k->aside.echo);
+    c->handed = 0;
     while (c->session && cell_runs(k)) {
-        bool full = k->aside.held >= HELD_MOST;
+        bool full = c->handed >= HELD_MOST;
         Watch watches[] = {{full ? NULL : c->socket, -1, false},
                            {NULL, k->aside.back_read, false},
                            {NULL, k->stop_read, false}};
@@ -113,7 +113,7 @@ static void serve(Channel *c)
             return;
         if (cell_runs(k))
             working_tell(c);
-        while (cell_runs(k) && k->aside.held < HELD_MOST &&
+        while (cell_runs(k) && c->handed < HELD_MOST &&
                socket_receive(c->socket, &c->request.packet)) {
             channel_handle(c);
             if (c->stop)

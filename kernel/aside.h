@@ -22,7 +22,6 @@ typedef struct Aside {
     atomic_bool running; /* a cell */
     int back_read, back_write; /* a pipe: readable when the shell thread wants the socket back */
     Channel *shell;
-    size_t held; /* requests that were kept in this cell */
 } Aside;
 
 bool aside_init(Aside *a);

@@ -21,8 +21,8 @@ enum { SCOPES = 2, PARTS_FROM = SCOPES * FRAMES_MOST + 1 };
 
 bool debug_init(Debugger *d)
 {
-    int ends[2];
-    *d = (Debugger){.wake_read = -1, .wake_write = -1};
+    int ends[2], back[2];
+    *d = (Debugger){.wake_read = -1, .wake_write = -1, .back_read = -1, .back_write = -1};
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
     d->texts = json_object();
@@ -31,6 +31,10 @@ bool debug_init(Debugger *d)
         return false;
     d->wake_read = ends[0];
     d->wake_write = ends[1];
+    if (pipe2(back, O_CLOEXEC | O_NONBLOCK) != 0)
+        return false;
+    d->back_read = back[0];
+    d->back_write = back[1];
     return d->texts && d->breaks;
 }
 
@@ -39,10 +43,10 @@ void debug_deinit(Debugger *d)
     json_t *all[] = {d->texts, d->breaks, d->known, d->question, d->answer};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         json_decref(all[i]);
-    if (d->wake_read >= 0)
-        close(d->wake_read);
-    if (d->wake_write >= 0)
-        close(d->wake_write);
+    int pipes[] = {d->wake_read, d->wake_write, d->back_read, d->back_write};
+    for (size_t i = 0; i < sizeof pipes / sizeof *pipes; i++)
+        if (pipes[i] >= 0)
+            close(pipes[i]);
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
 }
@@ -436,6 +440,14 @@ static const Question *find_question(const char *command)
     return NULL;
 }
 
+/* Both threads look again. The lock is held. */
+static void tell_change(Debugger *d)
+{
+    ssize_t n = write(d->back_write, "", 1);
+    (void)n;
+    pthread_cond_broadcast(&d->changed);
+}
+
 /* The lock is held, and let go of meanwhile: the control thread waits. */
 static void answer_question(Debugger *d)
 {
@@ -446,7 +458,7 @@ static void answer_question(Debugger *d)
     pthread_mutex_lock(&d->lock);
     d->answer = body;
     d->answered = true;
-    pthread_cond_broadcast(&d->changed);
+    tell_change(d);
 }
 
 void debug_answer(Channel *shell)
@@ -492,6 +504,7 @@ static void stand_still(Debugger *d)
     d->state = DEBUG_RUNS;
     if (d->fresh)
         put_breaks(d);
+    tell_change(d);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -571,7 +584,7 @@ void debug_begin(Channel *shell)
     if (d->started || d->fresh)
         put_breaks(d);
     relay_session_set_stepper(s, d->started ? (RelayStepper){stopped, d} : (RelayStepper){0});
-    pthread_cond_broadcast(&d->changed);
+    tell_change(d);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -587,14 +600,14 @@ void debug_leave(Debugger *d)
 {
     pthread_mutex_lock(&d->lock);
     d->state = DEBUG_ENDED;
-    pthread_cond_broadcast(&d->changed);
+    tell_change(d);
     pthread_mutex_unlock(&d->lock);
 }
 
 void debug_wake(Debugger *d)
 {
     pthread_mutex_lock(&d->lock);
-    pthread_cond_broadcast(&d->changed);
+    tell_change(d);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -839,9 +852,32 @@ static json_t *go(Channel *c, const json_t *request, DebugMode mode)
 
 /* ---- the control thread: what the shell thread is asked ----------------------------------------------------- */
 
-/* The lock is held. */
-static json_t *ask(Debugger *d, json_t *request)
+enum { AGAIN_MS = 10 };
+
+/* Answers what else comes, until there may be an answer. An interrupt is repeated: one that comes just before an evaluation begins does
+ * not count. The lock is held, and let go of meanwhile. */
+static void await_answer(Channel *c)
 {
+    Kernel *k = c->kernel;
+    Debugger *d = &k->debugger;
+    char bytes[16];
+    pthread_mutex_unlock(&d->lock);
+    bool interrupted = atomic_load(&k->interrupted);
+    if (interrupted)
+        relay_session_interrupt(k->session);
+    channel_serve_beside(c, d->back_read, interrupted ? AGAIN_MS : -1);
+    while (read(d->back_read, bytes, sizeof bytes) > 0)
+        continue;
+    pthread_mutex_lock(&d->lock);
+}
+
+/* The lock is held. */
+static json_t *ask(Channel *c, json_t *request)
+{
+    Debugger *d = &c->kernel->debugger;
+    /* What there was before is no interrupt of this. */
+    if (d->state == DEBUG_WAITS)
+        atomic_store(&c->kernel->interrupted, false);
     if (d->state == DEBUG_WAITS) {
         ssize_t n = write(d->wake_write, "", 1);
         (void)n;
@@ -850,9 +886,10 @@ static json_t *ask(Debugger *d, json_t *request)
     d->asks = true;
     d->answered = false;
     d->answer = NULL;
+    c->beside->handed = 0;
     pthread_cond_broadcast(&d->changed);
     while (!d->answered && (d->state == DEBUG_WAITS || d->state == DEBUG_STOPPED))
-        pthread_cond_wait(&d->changed, &d->lock);
+        await_answer(c);
     json_t *answer = d->answer;
     d->asks = false;
     d->answer = d->question = NULL;
@@ -864,7 +901,6 @@ static json_t *ask(Debugger *d, json_t *request)
 
 static json_t *answer(Channel *c, json_t *request)
 {
-    Debugger *d = &c->kernel->debugger;
     const char *command = json_string_value(json_object_get(request, "command"));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (command && strcmp(settings[i].command, command) == 0)
@@ -872,7 +908,7 @@ static json_t *answer(Channel *c, json_t *request)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (command && strcmp(ways[i].command, command) == 0)
             return go(c, request, ways[i].mode);
-    return command && find_question(command) ? ask(d, request) : refuse("there is no such command");
+    return command && find_question(command) ? ask(c, request) : refuse("there is no such command");
 }
 
 json_t *debug_request(Channel *c)

@@ -1,7 +1,8 @@
 /* The debugger: requests of the Debug Adapter Protocol, which come on the control channel.
  *
  * Only the shell thread uses the session. While it stands still, in a stopped evaluation or between cells, it answers what the control
- * thread asks of it; while a cell runs, nobody can be asked. Breakpoints are kept here and put into the session when that may be done. */
+ * thread asks of it; while a cell runs, nobody can be asked. What is asked may take for ever, as an expression may: meanwhile the control
+ * thread answers what is no debug_request, an interrupt above all. Breakpoints are kept here and put into the session when that may be done. */
 #ifndef KERNEL_DEBUG_H
 #define KERNEL_DEBUG_H
 
@@ -46,6 +47,8 @@ typedef struct Debugger {
     json_t *known; /* variables of the session, before the running cell; NULL: not asked yet */
     int wake_read,
         wake_write; /* a pipe: readable when the waiting shell thread is asked something */
+    int back_read,
+        back_write; /* a pipe: readable when the control thread, which waits for an answer, is to look again */
     int64_t sent; /* numbers the messages */
 
     /* Of the shell thread. */

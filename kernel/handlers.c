@@ -384,7 +384,7 @@ typedef struct Field {
 typedef struct Handler {
     const char *type;
     unsigned channels; /* bit 1 << ChannelKind for each channel that it may come on */
-    bool quick; /* it is answered while a cell runs */
+    bool quick; /* it is answered while a cell, or the debugger, is at another one */
     const char *reply; /* NULL: it is not answered */
     json_t *(*run)(Channel *c); /* gives the content of the reply */
     Field needs[3]; /* fields that must be there; ends with a NULL name */
@@ -408,16 +408,16 @@ static const Handler handlers[] = {
     {"comm_close", SHELL, true, NULL, comm_close, {{"comm_id", JSON_STRING}}},
     {"connect_request", SHELL, true, "connect_reply", connect_info, {{0}}},
     {"shutdown_request", SHELL | CONTROL, true, "shutdown_reply", shutdown_kernel, {{0}}},
-    {"usage_request", CONTROL, false, "usage_reply", usage, {{0}}},
-    {"create_subshell_request", CONTROL, false, "create_subshell_reply", subshell_create, {{0}}},
+    {"usage_request", CONTROL, true, "usage_reply", usage, {{0}}},
+    {"create_subshell_request", CONTROL, true, "create_subshell_reply", subshell_create, {{0}}},
     {"delete_subshell_request",
      CONTROL,
-     false,
+     true,
      "delete_subshell_reply",
      subshell_delete,
      {{"subshell_id", JSON_STRING}}},
-    {"list_subshell_request", CONTROL, false, "list_subshell_reply", subshell_list, {{0}}},
-    {"interrupt_request", CONTROL, false, "interrupt_reply", interrupt, {{0}}},
+    {"list_subshell_request", CONTROL, true, "list_subshell_reply", subshell_list, {{0}}},
+    {"interrupt_request", CONTROL, true, "interrupt_reply", interrupt, {{0}}},
     {"debug_request", CONTROL, false, "debug_reply", debug_request, {{0}}},
 };
 
@@ -484,15 +484,14 @@ static bool is_quick(const char *type)
     return false;
 }
 
-/* What must wait until the cell is over. */
+/* What must wait until the cell is over, or a question to the debugger. */
 static void hand_over(Channel *c)
 {
-    Aside *a = &c->kernel->aside;
     bool first = subshell_of(c) != NULL;
     message_done(&c->request);
-    if (channel_hold(a->shell, &c->request.packet, false) && first)
-        channel_held_goes_first(a->shell);
-    a->held++;
+    if (channel_hold(c->rest, &c->request.packet, false) && first)
+        channel_held_goes_first(c->rest);
+    c->handed++;
 }
 
 /* Front ends take the end of any request for that of the cell, which goes on. */
@@ -511,7 +510,7 @@ void channel_handle(Channel *c)
         message_done(&c->request);
         return;
     }
-    if (c->aside && !is_quick(c->request.type)) {
+    if (c->rest && !is_quick(c->request.type)) {
         hand_over(c);
         return;
     }

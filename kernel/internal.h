@@ -74,6 +74,10 @@ struct Channel {
     bool stop;                  /* set by the handler: the kernel ends after this request */
     void (*then)(Channel *c); /* set by the handler: what comes behind the reply; NULL: nothing */
     bool aside; /* of the aside thread */
+    struct Channel *rest; /* where requests go that must wait; NULL: none must */
+    size_t handed; /* requests that went there since somebody waits */
+    struct Channel *
+        beside; /* of the same socket and thread: handles what comes while a request here is being handled; NULL: nothing does */
     RelaySession *session; /* that answers */
     Held *held,
         *held_last; /* requests that came while a cell ran, or before the reply about one that failed */
@@ -105,6 +109,9 @@ void channel_reply(Channel *c, const char *type, json_t *content);
 enum { HELD_MOST = 10000 };
 /* Puts what waits in the socket next behind those that are held, or `packet` if that is not NULL. False when there is nothing. */
 bool channel_hold(Channel *c, Packet *packet, bool abort);
+/* Handles what comes meanwhile, but for what must wait, until something can be read from `fd`, the time is over (-1: no limit), or
+ * something came. */
+void channel_serve_beside(Channel *c, int fd, int milliseconds);
 /* The one that was held last goes before those of the main shell. */
 void channel_held_goes_first(Channel *c);
 

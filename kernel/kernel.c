@@ -253,11 +253,21 @@ static bool next_request(Channel *c)
 /* Everything that waits on the channel. */
 static void serve_waiting(Channel *c)
 {
-    while (!atomic_load(&c->kernel->stopping) && next_request(c)) {
+    while (!atomic_load(&c->kernel->stopping) && c->handed < HELD_MOST && next_request(c)) {
         channel_handle(c);
         if (c->stop)
             kernel_stop(c->kernel);
     }
+}
+
+void channel_serve_beside(Channel *c, int fd, int milliseconds)
+{
+    Channel *b = c->beside;
+    bool full = b->handed >= HELD_MOST;
+    Watch watches[] = {{full ? NULL : b->socket, -1, false}, {NULL, fd, false}};
+    wire_wait(watches, 2, milliseconds);
+    if (watches[0].ready)
+        serve_waiting(b);
 }
 
 static void *shell_main(void *data)
@@ -518,11 +528,15 @@ static bool kernel_serve(Kernel *k, const sigset_t *signals)
 {
     Channel shell = channel_of(k, CHANNEL_SHELL, "shell"),
             control = channel_of(k, CHANNEL_CONTROL, "control"),
+            beside = channel_of(k, CHANNEL_CONTROL, "control"),
             aside = channel_of(k, CHANNEL_SHELL, "shell");
     pthread_t heartbeat_thread, shell_thread, control_thread, aside_thread;
     if (!publisher_start(&k->publisher, k->sockets[CHANNEL_IOPUB], &k->sender))
         return false;
     aside.aside = true;
+    aside.rest = &shell;
+    beside.rest = &control;
+    control.beside = &beside;
     k->aside.shell = &shell;
     bool beats = start_thread(&heartbeat_thread, heartbeat_main, k->sockets[CHANNEL_HEARTBEAT]);
     channel_publish(&shell, "status", json_pack("{s:s}", "execution_state", "starting"));
@@ -543,6 +557,7 @@ static bool kernel_serve(Kernel *k, const sigset_t *signals)
         pthread_join(aside_thread, NULL);
     channel_deinit(&shell);
     channel_deinit(&control);
+    channel_deinit(&beside);
     channel_deinit(&aside);
     publisher_end(&k->publisher);
     wire_shutdown(k->wire);

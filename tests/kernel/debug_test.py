@@ -305,6 +305,59 @@ class Debug(unittest.TestCase):
         self.ran("3")
         self.assertFalse(d.send("continue", threadId=1)["success"])
 
+    def endless(self):
+        self.debug.client.execute("def @inf(%n: int32) -> int32 { @inf(%n + 1) }")
+        self.debug.start()
+
+    def interrupts(self, command, **arguments):
+        """Asks for what does not end, and for something else behind it; gives the responses to both."""
+        client, asked = self.debug.client, []
+        for request in ({"command": command, "arguments": arguments}, {"command": "threads"}):
+            self.debug.seq += 1
+            asked.append(client.send("debug_request", {"type": "request", "seq": self.debug.seq, **request}, "control"))
+        self.assertTrue(client.reply_to(client.send("kernel_info_request", {}, "control"), "control", 20), "nothing else is answered")
+        time.sleep(0.3)
+        interrupt = client.send("interrupt_request", {}, "control")
+        self.assertTrue(client.reply_to(interrupt, "control", 20), "the interrupt is not answered")
+        return [client.reply_to(message_id, "control", 20)["content"] for message_id in asked]
+
+    def test_interrupt_of_what_does_not_end(self):
+        self.endless()
+        for command, name in ("evaluate", "expression"), ("richInspectVariables", "variableName"):
+            found, threads = self.interrupts(command, **{name: "@inf(0)"})
+            self.assertEqual((found["success"], found.get("message")), (False, "interrupted"))
+            self.assertTrue(threads["success"])
+        self.assertEqual(self.debug.ask("evaluate", expression="1 + 2")["result"], "3")
+        self.debug.run("1 + 1")
+        self.ran("2")
+
+    def test_interrupt_of_what_does_not_end_while_stopped(self):
+        d = self.debug
+        self.endless()
+        d.breakpoints("1 + 2", 1)
+        d.run("1 + 2")
+        d.stop()
+        found, threads = self.interrupts("evaluate", expression="@inf(0)", frameId=1)
+        self.assertEqual((found["success"], found.get("message")), (False, "interrupted"))
+        self.assertEqual(d.finish()[0]["status"], "error")
+
+    def test_interrupt_of_a_condition(self):
+        d = self.debug
+        self.endless()
+        d.breakpoints("1 + 2", {"line": 1, "condition": "@inf(0) == 0"})
+        d.run("1 + 2")
+        time.sleep(0.3)
+        self.assertTrue(d.client.reply_to(d.client.send("interrupt_request", {}, "control"), "control", 20))
+        self.assertEqual(d.finish()[0]["status"], "error")
+
+    def test_shutdown_while_evaluating(self):
+        d = self.debug
+        self.endless()
+        d.client.send("debug_request", {"seq": 7, "command": "evaluate", "arguments": {"expression": "@inf(0)"}}, "control")
+        time.sleep(0.3)
+        self.assertTrue(d.client.reply_to(d.client.send("shutdown_request", {"restart": False}, "control"), "control", 20))
+        self.assertEqual(self.kernel.wait(), 0)
+
     def test_shutdown_while_stopped(self):
         d = self.debug
         d.start()
