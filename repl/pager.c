@@ -29,17 +29,38 @@ static size_t take_lines(Buf *out, const Buf *text, size_t at, int lines)
     return at;
 }
 
+static void put_question(Term *t, Buf *out, bool color)
+{
+    term_style(out, color ? STYLE_REVERSE : STYLE_PLAIN);
+    buf_str(out, "-- more: Space, a line: Enter, all: End, enough: q --");
+    term_style(out, STYLE_PLAIN);
+    term_write(t, out);
+}
+
+static void clear_question(Buf *out)
+{
+    term_column(out, 0);
+    term_clear_line(out);
+}
+
+static void suspend(Term *t, Buf *out, bool color)
+{
+    clear_question(out);
+    term_write(t, out);
+    term_suspend(t);
+    put_question(t, out, color);
+}
+
 /* How many lines the person wants to see; 0: no more. */
 static int ask(Term *t, Buf *out, int page, bool color)
 {
     enum { ALL = 1 << 30 };
     int lines = -1;
-    term_style(out, color ? STYLE_REVERSE : STYLE_PLAIN);
-    buf_str(out, "-- more: Space, a line: Enter, all: End, enough: q --");
-    term_style(out, STYLE_PLAIN);
-    term_write(t, out);
+    put_question(t, out, color);
     while (lines < 0) {
         TermKey key = term_read(t);
+        if (key.mods == MOD_CTRL && key.code == 'z')
+            suspend(t, out, color);
         switch (key.code) {
         case ' ':
         case 'f':
@@ -57,8 +78,7 @@ static int ask(Term *t, Buf *out, int page, bool color)
         default: break;
         }
     }
-    term_column(out, 0);
-    term_clear_line(out);
+    clear_question(out);
     return lines;
 }
 

@@ -223,6 +223,8 @@ static bool run_key(Parts *p, TermKey key)
     int page = p->rows > 4 ? p->rows - 3 : 1;
     if (key.mods == MOD_CTRL && (key.code == 'c' || key.code == 'd'))
         return false;
+    if (key.mods == MOD_CTRL && key.code == 'z')
+        term_suspend_screen(p->term, &p->out);
     switch (key.code) {
     case KEY_RIGHT:
     case 'n':

@@ -521,20 +521,30 @@ static Next key_redraw(Stepper *s)
     return NEXT_KEY;
 }
 
+static Next key_suspend(Stepper *s)
+{
+    term_suspend_screen(s->term, &s->out);
+    return NEXT_KEY;
+}
+
 static const struct {
     uint32_t code;
     unsigned mods;
     Next (*run)(Stepper *s);
 } keys[] = {
-    {KEY_RIGHT, 0, key_forward}, {'n', 0, key_forward},      {' ', 0, key_forward},
-    {KEY_LEFT, 0, key_back},     {'p', 0, key_back},         {KEY_BACKSPACE, 0, key_back},
-    {'o', 0, key_over},          {'u', 0, key_out},          {KEY_UP, 0, key_up},
-    {KEY_DOWN, 0, key_down},     {KEY_ENTER, 0, key_run},    {'e', 0, key_end},
-    {KEY_END, 0, key_end},       {'g', 0, key_first},        {KEY_HOME, 0, key_first},
-    {'?', 0, key_help},          {'h', 0, key_help},         {KEY_F1, 0, key_help},
-    {'q', 0, key_leave},         {KEY_ESCAPE, 0, key_leave}, {'c', MOD_CTRL, key_leave},
-    {'d', MOD_CTRL, key_leave},  {KEY_CLOSED, 0, key_leave}, {'l', MOD_CTRL, key_redraw},
-    {KEY_RESIZE, 0, key_redraw},
+    {KEY_RIGHT, 0, key_forward}, {'n', 0, key_forward},
+    {' ', 0, key_forward},       {KEY_LEFT, 0, key_back},
+    {'p', 0, key_back},          {KEY_BACKSPACE, 0, key_back},
+    {'o', 0, key_over},          {'u', 0, key_out},
+    {KEY_UP, 0, key_up},         {KEY_DOWN, 0, key_down},
+    {KEY_ENTER, 0, key_run},     {'e', 0, key_end},
+    {KEY_END, 0, key_end},       {'g', 0, key_first},
+    {KEY_HOME, 0, key_first},    {'?', 0, key_help},
+    {'h', 0, key_help},          {KEY_F1, 0, key_help},
+    {'q', 0, key_leave},         {KEY_ESCAPE, 0, key_leave},
+    {'c', MOD_CTRL, key_leave},  {'d', MOD_CTRL, key_leave},
+    {KEY_CLOSED, 0, key_leave},  {'l', MOD_CTRL, key_redraw},
+    {KEY_RESIZE, 0, key_redraw}, {'z', MOD_CTRL, key_suspend},
 };
 
 static Next run_key(Stepper *s, TermKey key)

@@ -102,6 +102,16 @@ void term_suspend(Term *t)
     term_edit(t);
 }
 
+void term_suspend_screen(Term *t, Buf *out)
+{
+    term_other_screen(out, false);
+    term_show_cursor(out);
+    term_write(t, out);
+    term_suspend(t);
+    term_other_screen(out, true);
+    term_hide_cursor(out);
+}
+
 int term_columns(int fd)
 {
     struct winsize ws;

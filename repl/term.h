@@ -58,6 +58,8 @@ void term_edit(Term *t);
 void term_leave(Term *t);
 /* Stops the process as Ctrl-Z does, and comes back to editing when it goes on. */
 void term_suspend(Term *t);
+/* The same from the other screen, which is given back meanwhile and is to be drawn again. */
+void term_suspend_screen(Term *t, Buf *out);
 
 void term_size(const Term *t, int *columns, int *rows);
 /* Waits for a key. */

@@ -764,6 +764,25 @@ def test_suspend(open):
     t.expect("relay> 1 + 2", "3", "relay>")
 
 
+def test_suspend_screens(open):
+    """What takes the whole screen gives it back meanwhile."""
+    t = open(command="PS1='$ ' exec sh -i", rows=12)
+    t.enter("'%s'" % RELAY)
+    t.expect("relay>")
+    for command, shown, leave in (
+            (":step (1 + 2) * 3", "step 0  in", "q"),
+            (":pass FoldConstant,FuseOps,Inline fn (%x: float32) { exp(%x * (2f + 3f)) }", " all 2", "q"),
+            (":help", "-- more", "q")):
+        t.enter(command)
+        t.expect_text(shown)
+        t.keys("C-z")
+        t.until(lambda: t.screen().endswith("$") and shown not in t.screen(), "the shell has no prompt")
+        t.enter("fg")
+        t.expect_text(shown)
+        t.keys(leave)
+        t.until(lambda: t.screen().endswith("relay>"), "the view does not end")
+
+
 def test_dumb(open):
     t = open(TERM="dumb")
     t.enter("add(1,")
