@@ -39,7 +39,7 @@ static void show_time(const RelaySession *s, Buf *b)
 {
     double seconds = s->cx.limits.seconds_most;
     if (seconds > 0)
-        buf_printf(b, "%g seconds a cell", seconds);
+        buf_printf(b, "%g second%s a cell", seconds, seconds == 1 ? "" : "s");
     else
         buf_str(b, "none");
 }
@@ -52,7 +52,8 @@ static void show_memory(const RelaySession *s, Buf *b)
 static void show_depth(const RelaySession *s, Buf *b)
 {
     if (s->cx.limits.depth_most)
-        buf_printf(b, "%llu nested calls", (unsigned long long)s->cx.limits.depth_most);
+        buf_printf(b, "%llu nested call%s", (unsigned long long)s->cx.limits.depth_most,
+                   s->cx.limits.depth_most == 1 ? "" : "s");
     else
         buf_str(b, "as many nested calls as memory allows");
 }
@@ -62,20 +63,21 @@ static void show_output(const RelaySession *s, Buf *b)
     if (s->output_most == INT64_MAX)
         buf_str(b, "all elements of a value");
     else
-        buf_printf(b, "%lld elements of a value",
-                   (long long)(s->output_most ? s->output_most : SHOW_MOST));
+        buf_printf(b, "%lld element%s of a value",
+                   (long long)(s->output_most ? s->output_most : SHOW_MOST),
+                   s->output_most == 1 ? "" : "s");
 }
 
 static const struct LimitRow {
     const char *name, *option;
-    double most; /* the greatest amount */
+    double least, most; /* amounts; what is less is none that a person can mean */
     void (*set)(RelaySession *s, double amount); /* 0: as it is without a limit */
     void (*show)(const RelaySession *s, Buf *b);
 } rows[] = {
-    {"time", "time_limit", 1e9, set_time, show_time},
-    {"memory", "memory_limit", 1e9, set_memory, show_memory},
-    {"depth", "depth_limit", 1e15, set_depth, show_depth},
-    {"output", "output_limit", 1e9, set_output, show_output},
+    {"time", "time_limit", 1e-6, 1e9, set_time, show_time},
+    {"memory", "memory_limit", 1e-6, 1e9, set_memory, show_memory},
+    {"depth", "depth_limit", 1, 1e15, set_depth, show_depth},
+    {"output", "output_limit", 1, 1e9, set_output, show_output},
 };
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
@@ -113,6 +115,13 @@ static void list_limits(RelaySession *s)
     buf_deinit(&b);
 }
 
+/* Inside, 0 is no limit; a person says `none`. */
+static bool is_too_little(const struct LimitRow *row, const char *amount)
+{
+    double v = amount_of(row, amount);
+    return v < row->least && strcmp(amount, "none") != 0;
+}
+
 void command_limit(CommandCall *c)
 {
     Span at = c->args;
@@ -122,9 +131,12 @@ void command_limit(CommandCall *c)
     for (int i = 0; i < N_ROWS; i++)
         if (str_is(word, rows[i].name))
             row = &rows[i];
-    if (word.len && (!row || !amount || !limit_set(c->s, row->option, amount))) {
-        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, at,
-                             row ? "this is no amount" : "there is no such limit");
+    bool little = row && amount && is_too_little(row, amount);
+    if (word.len && (!row || !amount || little || !limit_set(c->s, row->option, amount))) {
+        Diag *d = diag_error(c->s->cx.diags, E0402_USAGE, at, "%s",
+                             little ? "this is too little for a limit; no limit is `none`"
+                             : row  ? "this is no amount"
+                                    : "there is no such limit");
         diag_help(d, "for instance `:limit time 10` (seconds), `:limit memory 500` (MiB), `:limit "
                      "depth 1000`, `:limit output 50`, `:limit time none`");
     } else {
