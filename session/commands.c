@@ -76,8 +76,8 @@ static bool read_setting(CommandCall *c, const char *name, bool whole, double *v
         *value > 0 && *value <= setting_most)
         return true;
     at.to = at.from + (uint32_t)word.len;
-    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a %snumber up to %.0f", name,
-               whole ? "whole " : "", setting_most);
+    diag_error(c->s->cx.diags, E0402_USAGE, at, "`%s=` wants a %s to %.0f", name,
+               whole ? "whole number from 1" : "number above 0, up", setting_most);
     return false;
 }
 
