@@ -251,7 +251,7 @@ static Nest *nest_by_hand(Gen *g, const TeProgram *p, const Tensor *const *known
     machine.transforms = false;
     bool direct = hand_is(g->jit->steps, "direct");
     if (g->unit->counts.made > 1 && !direct && !hand_is(g->jit->steps, "plain"))
-        gen_refuse(g, "steps by hand are for one kernel, and here are several");
+        gen_refuse(g, "%s", HAND_ONE_KERNEL);
     else if (direct)
         n = nest_by_strategies(g, p, known, &machine);
     else

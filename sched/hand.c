@@ -243,6 +243,20 @@ static void say_loops(Nest *n, Buf *why)
     buf_str(why, names.count > NAMES_MOST ? " and more" : names.count ? "" : "none");
 }
 
+static bool take_number(Step *s, const StepRow *row, Str loop, const char **at, Buf *why)
+{
+    Str number = next_word(at);
+    char *end = NULL;
+    s->number = number.len ? strtol(number.ptr, &end, 10) : 0;
+    if (s->number && end == number.ptr + number.len)
+        return true;
+    buf_printf(why, "`%s %.*s` wants a number behind the loop: `%s %.*s 16`", row->name,
+               (int)loop.len, loop.ptr, row->name, (int)loop.len, loop.ptr);
+    if (number.len)
+        buf_printf(why, "; `%.*s` is none", (int)number.len, number.ptr);
+    return false;
+}
+
 static bool take_step(Nest *n, const StepRow *row, const char **at, Buf *why)
 {
     Step s = {.n = n};
@@ -258,15 +272,8 @@ static bool take_step(Nest *n, const StepRow *row, const char **at, Buf *why)
             say_loops(n, why);
         return false;
     }
-    if (row->of == OF_LOOP_AND_NUMBER) {
-        Str number = next_word(at);
-        s.number = number.len ? strtol(number.ptr, NULL, 10) : 0;
-    }
-    if (row->of == OF_LOOP_AND_NUMBER && !s.number) {
-        buf_printf(why, "`%s %.*s` wants a number behind the loop: `%s %.*s 16`", row->name,
-                   (int)word.len, word.ptr, row->name, (int)word.len, word.ptr);
+    if (row->of == OF_LOOP_AND_NUMBER && !take_number(&s, row, word, at, why))
         return false;
-    }
     if (!row->apply(&s)) {
         buf_printf(why, "`%s %.*s` wants %s", row->name, (int)word.len, word.ptr, row->needs);
         return false;

@@ -5,6 +5,9 @@
 #include "base/buf.h"
 #include "loop/primitive.h"
 
+/* Why they are refused where several nests are. */
+#define HAND_ONE_KERNEL "steps by hand are for one kernel, and here are several"
+
 /* The names of the steps by number; NULL behind the last. */
 const char *hand_name(size_t i);
 /* Where steps begin behind an expression; NULL: there are none. */

@@ -25,6 +25,34 @@ static void show_costs(RelaySession *s, const JitReport *report, const Buf *nest
     buf_deinit(&json);
 }
 
+static bool by_strategies(const char *steps)
+{
+    return !steps || hand_is(steps, "plain") || hand_is(steps, "direct");
+}
+
+/* Of several kernels the first refuses steps that may have been meant for another, so what is said is that there are several. */
+static bool has_several(RelaySession *s, Module *env, const Name *name)
+{
+    const char *steps = s->steps;
+    Buf why = {0}, nests = {0};
+    Runnable code;
+    Arena scratch;
+    JitReport report = {.arena = &scratch};
+    JitTextWish wish = {.kind = JIT_TEXT_SCHEDULE, .report = &report};
+    arena_init(&scratch, &s->cx.limits);
+    s->steps = NULL;
+    if (s->jit && engine_compile(s, env, name, COMPILE_TO_SHOW, &code, &why)) {
+        s->jit_table->text(s->jit, code.env, name, &wish, &nests);
+        engine_release(s, &code);
+    }
+    s->steps = steps;
+    bool several = report.kernels.n > 1;
+    buf_deinit(&why);
+    buf_deinit(&nests);
+    arena_deinit(&scratch);
+    return several;
+}
+
 /* Why something was not compiled: a step that cannot be taken, or code that the JIT does not make. */
 static void say_why(const CommandCall *c, Span steps, const Buf *why)
 {
@@ -83,13 +111,20 @@ static void schedule(CommandCall *c, Module *env, const Name *name, const Thunk 
         bool ok = s->jit_table->text(s->jit, code.env, name, &wish, &nests) &&
                   (!call || measure(s, env, name, &code, call, &scratch, &measured));
         bool shows = ok && session_status(s) == RELAY_OK;
-        if (shows && report.kernels.n)
+        if (shows && !report.kernels.n && !by_strategies(s->steps))
+            diag_error(s->cx.diags, E0402_USAGE, steps,
+                       "here is no nest of loops that steps could change");
+        else if (shows && report.kernels.n)
             show_costs(s, &report, &nests, call ? &measured : NULL);
         else if (shows)
             emit_printf(s, RELAY_OUTPUT_DISPLAY, "%s",
                         runnable_is_constant(&code) ? TIME_KNOWN : NO_LOOPS);
         engine_release(s, &code);
     } else {
+        if (why.n && !by_strategies(s->steps) && has_several(s, env, name)) {
+            buf_clear(&why);
+            buf_str(&why, HAND_ONE_KERNEL);
+        }
         say_why(c, steps, &why);
     }
     buf_deinit(&why);
