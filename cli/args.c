@@ -192,6 +192,10 @@ static bool check_value(const Parser *p, const CliOption *o, const char *value)
         cli_wrong(p->args->command, "%s%s wants a number, not `%s`", dashes, name, value);
         return false;
     }
+    if (o->most > 0 && strtod(value, NULL) > o->most) {
+        cli_wrong(p->args->command, "%s%s is at most %.0f, not `%s`", dashes, name, o->most, value);
+        return false;
+    }
     if (strchr(o->arg, '|') && !is_choice(o->arg, value)) {
         cli_wrong(p->args->command, "%s%s is one of %s, not `%s`", dashes, name, o->arg, value);
         return false;

@@ -24,7 +24,8 @@ typedef struct CliOption {
     const char *name;           /* --pipeline; NULL: none */
     const char *arg; /* what its value is called, or `a|b|c`, all that it may be; NULL: none */
     const char *doc;
-    bool number; /* the value is a number, not negative */
+    bool number; /* the value is a number, not negative, */
+    double most; /* and not above this; 0: any */
     const char *key; /* in the request; NULL: the name */
 } CliOption;
 

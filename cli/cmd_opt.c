@@ -18,6 +18,7 @@ static const CliOption options[] = {
     {.name = "columns",
      .arg = "N",
      .number = true,
+     .most = 10000,
      .doc = "the width of that; from 160 on what was stands beside what is"},
     {.name = "time", .doc = "prints how long each pass took"},
     {.name = "html", .arg = "OUT", .doc = "writes what each pass changed, and why, into a page"},

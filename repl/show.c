@@ -1,6 +1,7 @@
 #include "repl/show.h"
 
 #include "base/buf.h"
+#include "base/diag.h"
 #include "base/file.h"
 #include "repl/highlight.h"
 #include "repl/parts.h"
@@ -242,18 +243,25 @@ RelaySink show_sink(Show *show)
 
 void show_error(const Show *show, const char *format, ...)
 {
-    Buf b = {0};
+    Buf b = {0}, line = {0};
     va_list args;
-    buf_str(&b, "relay: ");
     va_start(args, format);
     buf_vprintf(&b, format, args);
     va_end(args);
-    buf_char(&b, '\n');
-    if (b.failed)
+    if (show->json) {
+        buf_printf(&line, "{\"severity\": \"error\", \"code\": \"%s\", ",
+                   diag_info(E0401_FILE)->code);
+        buf_json_field(&line, "message", buf_text(&b), b.n);
+        buf_str(&line, ", \"notes\": []}\n");
+    } else {
+        buf_printf(&line, "relay: %s\n", buf_text(&b));
+    }
+    if (b.failed || line.failed)
         show_refused();
     else
-        fd_write(show->err, buf_text(&b), b.n);
+        fd_write(show->err, buf_text(&line), line.n);
     buf_deinit(&b);
+    buf_deinit(&line);
 }
 
 void show_refused(void)

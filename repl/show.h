@@ -38,7 +38,7 @@ void show_init(Show *show, ColorMode mode);
 RelaySink show_sink(Show *show);
 /* Writes to `out`; false once that has failed. */
 bool show_text(Show *show, const char *text, size_t n);
-/* "relay: …" and a line end, on `err`. */
+/* "relay: …" and a line end, on `err`; about a file, where diagnostics are JSON lines. */
 void show_error(const Show *show, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* That memory was refused, without any memory. */
 void show_refused(void);

@@ -165,13 +165,14 @@ static void pass_decided(void *data, const PassEvent *event)
 /* `KEY=VALUE` options become a record of attributes, values in Relay's spelling. */
 static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *arena, bool *ok)
 {
+    Diag *before = s->cx.diags->last;
     Attrs *config = arena_alloc_must(arena, sizeof *config + r->n_params * sizeof *config->at, 1);
     config->n = 0;
     for (size_t i = 0; i < r->n_params && *ok; i++) {
         const char *text = r->params[i].value, *eq = strchr(text, '=');
         if (strcmp(r->params[i].key, "config"))
             continue;
-        if (!eq) {
+        if (!eq || eq == text) {
             diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "`--config %s` is not KEY=VALUE", text);
             *ok = false;
             break;
@@ -183,6 +184,7 @@ static const Attrs *read_config(RelaySession *s, const RelayRequest *r, Arena *a
         config->at[config->n++] =
             (Attr){.key = arena_copy_text(arena, text, (size_t)(eq - text)), .value = v};
     }
+    diags_are_asked(s->cx.diags, before);
     const Attrs *known = *ok ? pass_config(&s->cx, arena, config) : NULL;
     *ok = known != NULL;
     return known;
