@@ -193,7 +193,9 @@ static Expr *call_one(Gen *g, Known k, const Type *const *with, int size)
     g->recursions -= k.counter != NULL;
     for (uint32_t i = 0; i < f->n; i++) {
         const Type *arg = type_subst(g->cx, f->parts[i], f->n_params, f->params, with);
-        if (i == 0 && k.counter)
+        if (i == 0 && k.whole && k.counter)
+            args[i] = k.counter;
+        else if (i == 0 && k.counter)
             args[i] = call_two(g, "subtract", k.counter, int32_literal(g, 1));
         else
             args[i] = make(g, less_general(g, arg), size / (int)f->n);

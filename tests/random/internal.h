@@ -11,6 +11,7 @@ typedef struct Known {
     const Type *type;
     double cost; /* about how many nodes a call evaluates */
     Expr *counter; /* from inside a recursive function it is called with one less than this */
+    bool whole; /* with this itself: a part of the data that the function got */
     int level; /* and only at this depth of function literals */
     bool pure; /* calls of it have no effects */
     bool hidden; /* nothing uses it here: it has another name */
@@ -99,6 +100,8 @@ void make_definitions(Gen *g, int size);
 /* ---- clauses (match.c) */
 
 Expr *make_match(Gen *g, const Type *t, int size);
+/* A function that calls itself for the parts of its data, called with some. */
+Expr *make_fold(Gen *g, const Type *t, int size);
 
 /* ---- operators (calls.c) */
 

@@ -447,6 +447,7 @@ static const Form forms[] = {
     {"a tuple of tuples", 1, form_tuple_of_tuples},
     {"if", 3, form_if},
     {"match", 4, make_match},
+    {"a function over data", 2, make_fold},
     {"projection", 1, form_project},
     {"projection of something in scope", 2, form_project_known},
     {"call of something in scope", 4, call_known},

@@ -114,3 +114,110 @@ Expr *make_match(Gen *g, const Type *t, int size)
     }
     return expr_match(g->arena, (Span){0}, e, patterns.n, clauses, !once_in(g, 5));
 }
+
+/* ---- functions over data */
+
+enum { PARTS_MOST = 4 };
+
+/* What stands for parts of the data in a clause. */
+typedef struct Parts {
+    Var *at[PARTS_MOST];
+    uint32_t n;
+} Parts;
+
+static void find_parts(Gen *g, const Pattern *p, const Type *t, const Type *over, Parts *out)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        const Type *field = part(g, t, p->con, i);
+        if (p->fields[i]->kind == PATTERN_VAR && field == over && out->n < PARTS_MOST)
+            out->at[out->n++] = p->fields[i]->var;
+        find_parts(g, p->fields[i], field, over, out);
+    }
+}
+
+/* Mostly the function is called for all parts; else, or besides, where the value of the clause wants it. */
+static Expr *clause_over(Gen *g, const Pattern *p, const Known *self, int size)
+{
+    Parts parts = {0};
+    Var *results[PARTS_MOST];
+    const Type *over = self->type->parts[0], *t = self->type->result;
+    find_parts(g, p, over, over, &parts);
+    bool all = !once_in(g, 3);
+    for (uint32_t i = 0; i < parts.n; i++) {
+        Known k = *self;
+        k.counter = &parts.at[i]->base;
+        learn_function(g, k);
+        if (all)
+            results[i] = fresh_var(g, t);
+        if (all)
+            learn(g, &results[i]->base, t);
+    }
+    Expr *body = make(g, t, size);
+    for (uint32_t i = all ? parts.n : 0; i-- > 0;) {
+        Expr *arg = &parts.at[i]->base;
+        body =
+            make_let(g, results[i], expr_call(g->arena, (Span){0}, self->e, 1, &arg, NULL), body);
+    }
+    return body;
+}
+
+static Function *function_over(Gen *g, const Known *self, int size)
+{
+    const Type *over = self->type->parts[0];
+    Var *data = fresh_var(g, over);
+    Patterns patterns = {0};
+    Clause clauses[CLAUSES_MOST];
+    int recursions = g->recursions;
+    size_t known = g->known.n;
+    g->level++;
+    for (uint32_t i = 0; i < over->def->n_cons; i++)
+        cover_fields(g, over, over->def->cons[i], 1 + (int)below(g, 2), &patterns);
+    for (uint32_t i = 0; i < patterns.n; i++) {
+        learn_pattern(g, patterns.at[i], over);
+        g->recursions = 2;
+        clauses[i] = (Clause){
+            patterns.at[i], clause_over(g, patterns.at[i], self, size / (int)patterns.n), {0}};
+        forget(g, known);
+    }
+    g->level--;
+    g->recursions = recursions;
+    Expr *body = expr_match(g->arena, (Span){0}, &data->base, patterns.n, clauses,
+                            patterns.n < CLAUSES_MOST);
+    return expr_function(g->arena, (Span){0}, (TypeVarList){0}, 1, &data, NULL, self->type->result,
+                         body);
+}
+
+/* Data of some levels: parts of the same type are made here, too. */
+static Expr *deep_value(Gen *g, const Type *t, int levels)
+{
+    const Constructor *con = t->def->cons[levels > 0 ? below(g, t->def->n_cons) : 0];
+    Expr *fields[8];
+    for (uint32_t i = 0; i < con->n; i++) {
+        const Type *field = field_type(g, t, con, i);
+        fields[i] = field == t ? deep_value(g, t, levels - 1) : make(g, field, 2);
+    }
+    Expr *value = expr_con(g->arena, (Span){0}, con);
+    return expr_call(g->arena, (Span){0}, value, con->n, fields, NULL);
+}
+
+Expr *make_fold(Gen *g, const Type *t, int size)
+{
+    const Type *over = random_sum(g, 1);
+    if (size < 10 || over->kind != TYPE_ADT || over->def->n_cons < 2)
+        return NULL;
+    const Type *f = type_func(g->cx, 0, NULL, 1, &over, t);
+    Var *v = fresh_var(g, f);
+    Known self = {.e = &v->base, .type = f, .cost = 20, .level = g->level + 1, .whole = true};
+    size_t effects = g->effects;
+    double cost = g->cost;
+    Function *fn = function_over(g, &self, size / 2);
+    self.pure = g->effects == effects;
+    self.cost = (g->cost - cost) * 8;
+    size_t known = g->known.n;
+    learn_function(g, self);
+    Expr *arg = deep_value(g, over, 3);
+    Expr *body = once_in(g, 3) ? make(g, t, size / 3)
+                               : expr_call(g->arena, (Span){0}, &v->base, 1, &arg, NULL);
+    forget(g, known);
+    return make_let(g, v, &fn->base, body);
+}

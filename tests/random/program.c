@@ -83,6 +83,13 @@ static void known_types(Gen *g)
     add_con(g, tree, "Leaf", 0, NULL);
     add_con(g, tree, "Rose", 2, (const Type *[]){a, trees});
     add_type(g, tree);
+    TypeDef *fork = new_type(g, "Fork", 1);
+    a = type_var(g->cx, fork->params[0]);
+    const Type *self = own_type(g, fork);
+    add_con(g, fork, "Tip", 1, &a);
+    add_con(g, fork, "Branch", 2, (const Type *[]){self, self});
+    add_con(g, fork, "Stem", 1, &self);
+    add_type(g, fork);
 }
 
 /* A function that gives such a value. */
