@@ -32,6 +32,7 @@ typedef struct Convert {
     const LayoutWishes *wishes;
     PtrMap moved;             /* a value with its axes put back -> Moved */
     PtrMap transforms;        /* a value -> Transform */
+    bool refused;             /* a wish that is none, after a diagnostic */
 } Convert;
 
 typedef struct Site {
@@ -233,19 +234,40 @@ static Layouts named_layouts(Site *s, const AttrValue *layouts)
     return (Layouts){to, kernel, to};
 }
 
+/* Whether a wish's text is one for the operator, whatever the extents are. */
+static bool is_order_for(Site *s, Layouts wish, Str *has, Str *wrong)
+{
+    *has = attrs_string(s->old->attrs, layout_key(s->old));
+    *wrong = wish.data;
+    if (!layout_same_axes(*has, wish.data))
+        return false;
+    for (uint32_t i = 0; i < s->old->args.n; i++) {
+        const Type *t = expr_tensor_type(s->old->args.at[i]);
+        bool follows = lies_like_data(s->old, i) || (kernel_of(s->old) && i == kernel_of(s->old));
+        if (!follows && t && t->n >= layout_rank(*has))
+            return false;
+    }
+    if (!kernel_of(s->old))
+        return true;
+    *has = attrs_string(s->old->attrs, "kernel_layout");
+    *wrong = wish.kernel;
+    return layout_same_axes(*has, wish.kernel);
+}
+
+/* A call whose extents are not of whole blocks stays as it is; a text that is no order for the operator is a mistake. */
 static Expr *convert_wished(Site *s, Layouts wish)
 {
     Expr *e = in_layout(s, wish.data, wish.kernel, wish.out);
-    if (!e && s->c->wishes->asked) {
-        Str has = attrs_string(s->old->attrs, layout_key(s->old));
-        Diag *d =
-            diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
-                       "`%s` cannot have its axes in the order \"%.*s\"",
-                       expr_call_of_op(&s->old->base)->name, (int)wish.data.len, wish.data.ptr);
+    Str has, wrong;
+    if (!e && s->c->wishes->asked && !is_order_for(s, wish, &has, &wrong)) {
+        Diag *d = diag_error(s->m.cx->diags, E0603_PIPELINE, s->c->run->where,
+                             "`%s` cannot have its axes in the order \"%.*s\"",
+                             expr_call_of_op(&s->old->base)->name, (int)wrong.len, wrong.ptr);
         diag_help(d,
                   "it has \"%.*s\": another order is of the same letters, and blocks are written "
                   "\"NCHW8c\"",
                   (int)has.len, has.ptr);
+        s->c->refused = true;
     }
     return e;
 }
@@ -757,7 +779,7 @@ static Expr *convert_node(Rewriter *rw, const Expr *old, Expr *now)
         tell_wished(&s, &wish, other, e != NULL);
     else if (c->run->context->decided)
         tell_following(&s, e != NULL);
-    if (!e && desired && w->asked)
+    if (c->refused)
         return NULL;
     if (e && other)
         pass_may_change(c->run);

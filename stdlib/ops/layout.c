@@ -138,6 +138,12 @@ bool layout_is_blocked(Str layout, const char *letters)
     return layout.len && read_layouts(layout, str_of(letters), &blocked, &plain);
 }
 
+bool layout_same_axes(Str a, Str b)
+{
+    Layout from, to;
+    return read_layouts(a, b, &from, &to);
+}
+
 bool layout_can_become(Ctx *cx, Str src, const Type *t, Str dst)
 {
     Layout from, to;

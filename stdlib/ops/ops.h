@@ -133,6 +133,8 @@ int ops_spatial(const Op *op);
 bool rel_layout(Rel *r, const char *key, const char *letters, int *at);
 /* Whether a layout holds just these axes, some of them split in blocks ("NCHW16c"), or all whole. */
 bool layout_is_blocked(Str layout, const char *letters);
+/* Whether both are layouts of the same axes, whichever of them are split. */
+bool layout_same_axes(Str a, Str b);
 /* Whether a tensor of type t in the layout `src` can be in `dst`: both name the same axes, and blocks divide them. */
 bool layout_can_become(Ctx *cx, Str src, const Type *t, Str dst);
 /* The extents in another layout that holds the same axes. */
