@@ -13,7 +13,8 @@
  *
  * The program stays as it is where `@main` takes or gives functions, where a field of a data type is declared a function, where a
  * literal has type parameters, where a function with type parameters is bound and not passed on at once, where the type of a
- * function is not known to its last extent, where an effect is shared by several blocks, and where a function asks for itself at ever new types. */
+ * function is not known to its last extent, where an effect is shared by several blocks, and where a function asks for itself at ever new types.
+ * What `call_lowered` and `vm.invoke_tvm_op` call stays a function: by name or as a literal; a program stays where they call another value. */
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/to_basic_block_normal_form.h"
@@ -62,6 +63,7 @@ typedef struct Defunctionalizer {
     const Special *special;
     PtrMap
         values; /* function, global, operator or constructor that is not only called -> its type */
+    PtrMap called; /* global that an operator calls */
     PtrMap bound; /* literal -> Var of its `let` */
     /* of the literal at hand */
     const Var *self;
@@ -403,6 +405,11 @@ static Expr *put_named(Defunctionalizer *d, const Expr *old, Expr *now)
 {
     const GlobalVar *global = expr_as_global(old);
     const ConRef *con = expr_as_con(old);
+    if (ptrmap_has(&d->called, old)) {
+        d->stays |= ptrmap_has(&d->values, old);
+        return expr_global(&d->m->arena, now->span,
+                           special_of(d, global->name, (TypeList){0}, old->type));
+    }
     if (!ptrmap_has(&d->values, old) || (con && con->con->n == 0))
         return now;
     const Type *needed = ptrmap_find(&d->values, old);
@@ -497,6 +504,20 @@ static void note_value(void *data, Expr *const *slot)
     note_value_as(data, *slot, NULL);
 }
 
+/* Whether an operator calls its first argument, which then is no value. */
+static bool notes_called(Defunctionalizer *d, const Call *call)
+{
+    const OpRef *op = expr_as_op(call->callee);
+    if (!op || !call->args.n ||
+        (strcmp(op->op->name, "call_lowered") && strcmp(op->op->name, "vm.invoke_tvm_op")))
+        return false;
+    const Expr *e = call->args.at[0];
+    if (e->kind == EXPR_GLOBAL)
+        ptrmap_put(&d->called, e, NULL);
+    d->stays |= e->kind != EXPR_GLOBAL && e->kind != EXPR_FUNCTION;
+    return true;
+}
+
 /* The type of a callee at this call. */
 static const Type *callee_type(const Defunctionalizer *d, const Call *call)
 {
@@ -525,7 +546,7 @@ static WalkNext note_values(void *data, const Expr *e)
         return WALK_ON;
     }
     const Type *t = callee_type(d, call);
-    for (uint32_t i = 0; i < call->args.n; i++)
+    for (uint32_t i = notes_called(d, call) ? 1 : 0; i < call->args.n; i++)
         note_value_as(d, call->args.at[i], t && t->n == call->args.n ? t->parts[i] : NULL);
     return WALK_ON;
 }
@@ -540,6 +561,7 @@ static bool make_special(Defunctionalizer *d, Special *s)
     d->root = f;
     d->special = s;
     ptrmap_clear(&d->values);
+    ptrmap_clear(&d->called);
     ptrmap_clear(&d->bound);
     ir_walk(&f->base, note_values, NULL, d);
     Rewriter rw;
@@ -617,6 +639,7 @@ static bool defunctionalize(PassRun *run, Module *old)
     bool ok = make_all(&d, entry);
     ptrmap_deinit(&d.by_type);
     ptrmap_deinit(&d.values);
+    ptrmap_deinit(&d.called);
     ptrmap_deinit(&d.bound);
     return ok;
 }
