@@ -240,7 +240,9 @@ static bool fill_other_attrs(GraphReader *r, size_t record, const Attrs **out)
     attrs->at[0].key = "";
     attrs->at[0].span = attrs->at[0].key_span = graph_span(r->g, record);
     *out = attrs;
-    return graph_read_attr(r, record, &attrs->at[0].value);
+    return graph_read_attr(r, record, &attrs->at[0].value) &&
+           (attrs->at[0].value.kind == ATTR_RECORD ||
+            graph_wrong(r->g, record, NULL, "the attributes of a call are a record"));
 }
 
 /* Of an operator's call: the record, completed and checked as if it were written; of one without attributes what

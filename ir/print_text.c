@@ -286,13 +286,13 @@ void put_attrs(Printer *p, Buf *b, const Attrs *attrs, bool first)
 
 /* ---- binders and heads ------------------------------------------------------------------------------------------------------------- */
 
-void put_binder(Printer *p, Buf *b, const Var *v)
+static void put_binder_with(Printer *p, Buf *b, const Var *v, const Attrs *attrs)
 {
     PrintNode *node = name_var(p, v);
     put_var(b, node);
-    if (v->attrs) {
+    if (attrs) {
         buf_str(b, " {");
-        put_attrs(p, b, v->attrs, true);
+        put_attrs(p, b, attrs, true);
         buf_char(b, '}');
     }
     bool inferred = p->style.types || p->style.annotations;
@@ -302,6 +302,12 @@ void put_binder(Printer *p, Buf *b, const Var *v)
         put_type(p, b, annotation);
     }
     put_comment(p, b, &v->base);
+}
+
+/* The text has attributes of parameters alone: nothing can say where another variable lives. */
+void put_binder(Printer *p, Buf *b, const Var *v)
+{
+    put_binder_with(p, b, v, NULL);
 }
 
 void put_pattern(Printer *p, Buf *b, const Pattern *pattern)
@@ -348,7 +354,7 @@ void put_function_head(Printer *p, Buf *b, const Function *f)
     for (uint32_t i = 0; i < f->params.n; i++) {
         if (i)
             buf_str(b, ", ");
-        put_binder(p, b, f->params.at[i]);
+        put_binder_with(p, b, f->params.at[i], f->params.at[i]->attrs);
     }
     put_attrs(p, b, f->attrs, f->params.n == 0);
     buf_char(b, ')');

@@ -198,6 +198,44 @@ def in_attributes():
     check("a variable among a function's attributes", graph, "only a constant or the name of a function can stand here")
 
 
+def reads_back(what, graph):
+    done = fmt(json.dumps(graph), "--from", "json")
+    again = fmt(done.stdout.decode())
+    if done.returncode or again.returncode or again.stdout != done.stdout:
+        failures.append(f"{what}: {done.stderr.decode()[:300]}{done.stdout.decode()[:300]}"
+                        f"{again.stderr.decode()[:300]}")
+
+
+def not_in_text():
+    """What the text cannot say of calls is refused, of variables that are no parameters left out."""
+    nodes = GOOD["nodes"]
+    call = next(i for i, n in enumerate(nodes) if n["type_key"] == "relay.Call" and
+                nodes[int(n["attrs"]["op"])]["type_key"] == "relay.Var")
+    for node in ({"type_key": "Array"}, {"type_key": "Array", "data": [find(GOOD, "relay.Constant")]},
+                 {"type_key": "runtime.String", "repr_str": "x"}):
+        graph = copy.deepcopy(GOOD)
+        graph["nodes"][call]["attrs"]["attrs"] = str(len(nodes))
+        graph["nodes"].append(node)
+        check(f"attributes {node}", graph, "E0122", f"node {len(nodes)} (", "are a record")
+    graph = copy.deepcopy(GOOD)
+    graph["nodes"][call]["attrs"]["attrs"] = str(len(nodes))
+    graph["nodes"].append({"type_key": "attrs.TestAttrs", "attrs": {"name": "abc"}})
+    reads_back("a record of attributes", graph)
+    params = {i for n in nodes if n["type_key"] == "relay.Function"
+              for i in nodes[int(n["attrs"]["params"])].get("data", [])}
+    for at, node in enumerate(nodes):
+        if node["type_key"] != "relay.Var":
+            continue
+        for device in ({"type_key": "runtime.String", "repr_str": ""},
+                       {"type_key": "VirtualDevice", "attrs": {
+                           "device_type_int": "1", "memory_scope": "0", "target": "0",
+                           "virtual_device_id": "0"}}):
+            graph = copy.deepcopy(GOOD)
+            graph["nodes"][at]["attrs"]["virtual_device_"] = str(len(nodes))
+            graph["nodes"].append(device)
+            reads_back(f"{'parameter' if at in params else 'variable'} {at} {device}", graph)
+
+
 def swept():
     """Each field of each node in turn becomes something else: an answer, whatever it is."""
     n = len(GOOD["nodes"])
@@ -219,6 +257,7 @@ named()
 shared()
 unbound()
 in_attributes()
+not_in_text()
 swept()
 print("\n".join(failures[:10]))
 sys.exit(bool(failures))
