@@ -305,6 +305,18 @@ static bool fill_device(GraphReader *r, size_t node, size_t device, const Attrs 
     return true;
 }
 
+/* The text of another call names the record that its attributes are of. */
+static bool fill_other_dict(GraphReader *r, size_t record, const Attrs **out)
+{
+    static const char key[] = "attrs_type_key";
+    if (!graph_read_dict(r, record, out))
+        return false;
+    if (*out && !attrs_find(*out, key))
+        *out = attrs_with(r->arena, *out, key,
+                          (AttrValue){.kind = ATTR_STRING, .s = str_of(graph_key(r->g, record))});
+    return true;
+}
+
 static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, const Attrs **out)
 {
     if (e->kind == EXPR_VAR)
@@ -312,13 +324,14 @@ static bool fill_attrs(GraphReader *r, size_t node, size_t record, Expr *e, cons
     const OpRef *op = e->kind == EXPR_CALL ? expr_as_op(expr_as_call(e)->callee) : NULL;
     if (op)
         return fill_op_attrs(r, node, record, op->op, out);
-    if (e->kind == EXPR_FUNCTION || graph_kind(r->g, record) == GRAPH_DICT_ATTRS) {
-        r->closed += e->kind == EXPR_FUNCTION;
+    if (e->kind == EXPR_FUNCTION) {
+        r->closed++;
         bool ok = graph_read_dict(r, record, out);
-        r->closed -= e->kind == EXPR_FUNCTION;
+        r->closed--;
         return ok;
     }
-    return fill_other_attrs(r, record, out);
+    return graph_kind(r->g, record) == GRAPH_DICT_ATTRS ? fill_other_dict(r, record, out)
+                                                        : fill_other_attrs(r, record, out);
 }
 
 static bool fill_name(GraphReader *r, size_t node, const char *field, const Name **out)

@@ -221,6 +221,9 @@ def not_in_text():
     graph["nodes"][call]["attrs"]["attrs"] = str(len(nodes))
     graph["nodes"].append({"type_key": "attrs.TestAttrs", "attrs": {"name": "abc"}})
     reads_back("a record of attributes", graph)
+    graph["nodes"][-1] = {"type_key": "DictAttrs", "attrs": {"__dict__": str(len(nodes) + 1)}}
+    graph["nodes"].append({"type_key": "Map", "keys": ["a"], "data": [find(GOOD, "IntImm")]})
+    reads_back("a dictionary of attributes", graph)
     params = {i for n in nodes if n["type_key"] == "relay.Function"
               for i in nodes[int(n["attrs"]["params"])].get("data", [])}
     for at, node in enumerate(nodes):
