@@ -68,6 +68,9 @@ static void check_use(void *data, Var *var)
                          var->name->text);
     if (!bound)
         diag_help(d, "make it a parameter of `@%s`", v->def->text);
+    else
+        diag_help(d, "it has a value only in what binds it: hand that on as an argument, or give "
+                     "it as a result");
 }
 
 /* Nodes that are used where what was in scope at their own place is not; each is gone through once more. */
