@@ -160,8 +160,10 @@ static bool define(Captured *c, Expr *e, const PtrMap *texts, Thunk *out)
     Expr *body = texts->n ? ir_substitute(cx, c->module, e, texts) : e;
     if (!body)
         return false;
-    Function *fn =
-        expr_function(arena, e->span, (TypeVarList){0}, out->n, c->vars.at, NULL, NULL, body);
+    /* A function that says nothing of its result returns no polymorphic one: that would be used at types that nothing decides. */
+    bool poly = texts->n && result->kind == TYPE_FUNC && result->n_params;
+    Function *fn = expr_function(arena, e->span, (TypeVarList){0}, out->n, c->vars.at, NULL,
+                                 poly ? result : NULL, body);
     if (!texts->n)
         fn->base.type = type_func(cx, 0, NULL, out->n, types, result);
     module_define(c->module, out->name, fn, e->span, c->module);
