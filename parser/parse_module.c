@@ -65,7 +65,8 @@ static bool mentions_type(const Parser *p)
     return false;
 }
 
-/* Calls declare for each `type` that begins a definition. A group ends at the first token outside of brackets that begins none. */
+/* Calls declare for each `type` that begins a definition. A group ends at the first token outside of brackets that begins none, and at a
+ * `;` there. */
 static void find_types(Parser *p, DeclareScope scope)
 {
     Lexer ahead = p->lx;
@@ -83,7 +84,8 @@ static void find_types(Parser *p, DeclareScope scope)
         bool outside = depth == 0 && !closes && last.kind == TOKEN_RBRACE;
         bool begins = t.kind == TOKEN_DEF || t.kind == TOKEN_TYPE || t.kind == TOKEN_EXTERN ||
                       t.kind == TOKEN_IDENT;
-        if (scope == DECLARE_GROUP && outside && !begins)
+        bool apart = depth == 0 && t.kind == TOKEN_SEMICOLON;
+        if (scope == DECLARE_GROUP && ((outside && !begins) || apart))
             return;
         if (t.kind != TOKEN_TYPE)
             continue;

@@ -218,15 +218,35 @@ static bool may_write(RelaySession *s, const Module *m)
     return w.writes;
 }
 
+/* Whether a name that the item defines meant something before. */
+static bool defines_anew(RelaySession *s, const Module *m)
+{
+    bool anew = false;
+    for (size_t i = 0; i < m->types.n && !anew; i++) {
+        const TypeDef *def = m->types.at[i];
+        anew = module_find_type(s->env, def->name) || stale_find(s, 0, def->name);
+        for (uint32_t k = 0; k < def->n_cons && !anew; k++)
+            anew = module_find_con(s->env, def->cons[k]->name) != NULL;
+    }
+    for (size_t i = 0; i < m->defs.n && !anew; i++) {
+        const Name *name = m->defs.at[i].name;
+        anew = module_find(s->env, name) || stale_find(s, '@', name);
+    }
+    return anew;
+}
+
 /* A command that binds variables is noted as such, unless it noted something itself. */
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     uint64_t binds = s->binds;
+    bool anew = item->kind == CELL_DEFINITIONS && defines_anew(s, item->module);
     size_t noted = s->journal.n;
     buf_clear(&s->answers);
     bool ok = run_item_as_is(s, item, silent);
     if (!ok || s->journal.n != noted)
         return ok;
+    if (anew)
+        journal_part(s);
     if (item->kind == CELL_DEFINITIONS || item->kind == CELL_LET)
         journal_add(s, item->span);
     else if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)

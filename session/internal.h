@@ -189,6 +189,7 @@ bool session_possessions(const RelaySession *s, Buf *out);
 /* Adds what was defined or bound to the text that `:save` writes. */
 void journal_add(RelaySession *s, Span span);
 void journal_text(RelaySession *s, const char *text, size_t len);
+void journal_part(RelaySession *s);
 /* cell.c: whether a value of the type may hold a function or a reference. */
 bool type_holds_code(const Type *t);
 

@@ -306,6 +306,8 @@ void command_undo(CommandCall *c)
     carry_back(s);
     carry_renew(s);
     buf_cut(&s->journal, u->journal);
+    if (u->journal && u->journal <= s->journal.n)
+        s->journal.at[u->journal - 1] = '\n'; /* and no `;` of journal_part */
     s->journal_seconds = u->journal_seconds;
     s->undone = true;
     emit_printf(s, RELAY_OUTPUT_DISPLAY, "taken back: %s", buf_text(&names));
@@ -328,6 +330,22 @@ void journal_text(RelaySession *s, const char *text, size_t len)
         return;
     buf_bytes(&s->journal, text, len);
     buf_char(&s->journal, '\n');
+}
+
+/* Definitions that follow each other are one item. What is defined anew ends that of the older one, which has its own meaning of the
+ * name: the `;` does. A command goes to the end of its line and ends it anyhow. */
+void journal_part(RelaySession *s)
+{
+    Buf *b = &s->journal;
+    if (!s->journals || b->n < 2 || b->at[b->n - 2] == ';')
+        return;
+    size_t line = b->n - 1;
+    while (line && b->at[line - 1] != '\n')
+        line--;
+    if (b->at[line] == ':')
+        return;
+    b->at[b->n - 1] = ';';
+    buf_char(b, '\n');
 }
 
 void command_save(CommandCall *c)
