@@ -32,17 +32,22 @@ static bool is_library_type(const Module *env, const TypeDef *def)
     return false;
 }
 
+/* What failed is in no list, though a script knows it by its type. */
 static void list_types(const RelaySession *s, Buf *b, bool library)
 {
-    for (size_t i = 0; i < s->env->types.n; i++)
-        if (is_library_type(s->env, s->env->types.at[i]) == library)
-            buf_printf(b, "type %s\n", s->env->types.at[i]->name->text);
+    for (size_t i = 0; i < s->env->types.n; i++) {
+        const TypeDef *def = s->env->types.at[i];
+        if (!def->broken && is_library_type(s->env, def) == library)
+            buf_printf(b, "type %s\n", def->name->text);
+    }
 }
 
-static void list_functions(Buf *b, size_t n, const Def *const *defs, bool library)
+static void list_functions(const RelaySession *s, Buf *b, size_t n, const Def *const *defs,
+                           bool library)
 {
     for (size_t i = 0; i < n; i++) {
-        if (defs[i]->imported != library || strchr(defs[i]->name->text, '.'))
+        if (defs[i]->imported != library || strchr(defs[i]->name->text, '.') ||
+            ptrmap_has(&s->failed_names, defs[i]->name))
             continue;
         buf_printf(b, "@%s: ", defs[i]->name->text);
         type_print(b, defs[i]->fn->base.type);
@@ -74,7 +79,7 @@ void command_defs(CommandCall *c)
     const Def **defs = arena_new_array(&s->cx.own_diags.arena, const Def *, s->env->defs.n);
     size_t n = module_sorted_defs(s->env, defs, true);
     list_types(s, &b, false);
-    list_functions(&b, n, defs, false);
+    list_functions(s, &b, n, defs, false);
     list_variables(s, &b);
     for (const Stale *old = s->stale; old; old = old->next)
         buf_printf(&b, "%s%.*s%s: no longer fits `%.*s%s`\n", old->sigil ? "" : "type ",
@@ -85,7 +90,7 @@ void command_defs(CommandCall *c)
     if (!mine) {
         buf_printf(&b, "%s// from the libraries (`:defs mine` leaves them out)\n", b.n ? "\n" : "");
         list_types(s, &b, true);
-        list_functions(&b, n, defs, true);
+        list_functions(s, &b, n, defs, true);
     }
     emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
     buf_deinit(&b);
