@@ -9,13 +9,101 @@
 
 /* ---- definitions ----------------------------------------------------------------------------------------------------------- */
 
+/* Whether a name that the item defines meant something before. */
+static bool defines_anew(RelaySession *s, const Module *m)
+{
+    bool anew = false;
+    for (size_t i = 0; i < m->types.n && !anew; i++) {
+        const TypeDef *def = m->types.at[i];
+        anew = module_find_type(s->env, def->name) || stale_find(s, 0, def->name);
+        for (uint32_t k = 0; k < def->n_cons && !anew; k++)
+            anew = module_find_con(s->env, def->cons[k]->name) != NULL;
+    }
+    for (size_t i = 0; i < m->defs.n && !anew; i++) {
+        const Name *name = m->defs.at[i].name;
+        anew = module_find(s->env, name) || stale_find(s, '@', name);
+    }
+    return anew;
+}
+
+/* A definition that uses one that failed has failed too, and nothing more is said. */
+static void fail_dependents(RelaySession *s, const Module *m)
+{
+    for (bool again = s->failed_names.n > 0 || s->gaps; again;) {
+        again = false;
+        for (size_t i = 0; i < m->defs.n; i++) {
+            const Def *d = &m->defs.at[i];
+            if (!d->fn || ptrmap_has(&s->failed_names, d->name) ||
+                !session_uses_failed(s, &d->fn->base))
+                continue;
+            ptrmap_put(&s->failed_names, d->name, NULL);
+            again = true;
+        }
+    }
+}
+
+/* What failed and is defined anew, or uses what is, is right now, unless it uses something else that failed. Gives the names. */
+static void revive(RelaySession *s, const Module *m, PtrMap *names)
+{
+    for (size_t i = 0; i < m->defs.n; i++) {
+        const Def *d = &m->defs.at[i];
+        if (!d->fn || d->imported || !ptrmap_has(&s->failed_names, d->name))
+            continue;
+        ptrmap_remove(&s->failed_names, d->name);
+        ptrmap_put(names, d->name, NULL);
+    }
+    fail_dependents(s, m);
+}
+
+static void note_text(RelaySession *s, Span text)
+{
+    const Source *source = sources_get(&s->cx.sources, text.source);
+    while (source && text.from < text.to && strchr(" \t\r\n", source->text[text.from]))
+        text.from++;
+    while (source && text.from < text.to && strchr(" \t\r\n", source->text[text.to - 1]))
+        text.to--;
+    if (text.from < text.to)
+        journal_add(s, text);
+}
+
+/* The text of the item without the definitions that failed with those that they use, and that of older ones that are right now. */
+static void note_definitions(RelaySession *s, const CellItem *item, const Module *now,
+                             const PtrMap *revived)
+{
+    Span rest = item->span;
+    for (size_t i = 0; i < item->module->defs.n; i++) {
+        const Def *d = &item->module->defs.at[i];
+        if (!d->fn || d->imported || !ptrmap_has(&s->failed_names, d->name))
+            continue;
+        Span text = d->fn->base.span;
+        note_text(s, (Span){rest.source, rest.from, text.from});
+        rest.from = text.to;
+    }
+    note_text(s, rest);
+    for (size_t i = 0; i < now->defs.n; i++) {
+        const Def *d = &now->defs.at[i];
+        if (ptrmap_has(revived, d->name) && !ptrmap_has(&s->failed_names, d->name) &&
+            !module_find(item->module, d->name))
+            note_text(s, d->fn->base.span);
+    }
+}
+
 static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 {
     Redefinition r;
+    PtrMap revived = {0};
+    bool anew = defines_anew(s, item->module);
     redefinition_init(&r, s, item->module);
     bool ok = redefinition_check(&r, !silent) && redefinition_commit(&r);
     if (ok && !silent)
         redefinition_show(&r);
+    if (ok && anew)
+        journal_part(s);
+    if (ok) {
+        revive(s, r.m, &revived);
+        note_definitions(s, item, r.m, &revived);
+    }
+    ptrmap_deinit(&revived);
     redefinition_deinit(&r);
     return ok;
 }
@@ -218,36 +306,16 @@ static bool may_write(RelaySession *s, const Module *m)
     return w.writes;
 }
 
-/* Whether a name that the item defines meant something before. */
-static bool defines_anew(RelaySession *s, const Module *m)
-{
-    bool anew = false;
-    for (size_t i = 0; i < m->types.n && !anew; i++) {
-        const TypeDef *def = m->types.at[i];
-        anew = module_find_type(s->env, def->name) || stale_find(s, 0, def->name);
-        for (uint32_t k = 0; k < def->n_cons && !anew; k++)
-            anew = module_find_con(s->env, def->cons[k]->name) != NULL;
-    }
-    for (size_t i = 0; i < m->defs.n && !anew; i++) {
-        const Name *name = m->defs.at[i].name;
-        anew = module_find(s->env, name) || stale_find(s, '@', name);
-    }
-    return anew;
-}
-
 /* A command that binds variables is noted as such, unless it noted something itself. */
 static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     uint64_t binds = s->binds;
-    bool anew = item->kind == CELL_DEFINITIONS && defines_anew(s, item->module);
     size_t noted = s->journal.n;
     buf_clear(&s->answers);
     bool ok = run_item_as_is(s, item, silent);
     if (!ok || s->journal.n != noted)
         return ok;
-    if (anew)
-        journal_part(s);
-    if (item->kind == CELL_DEFINITIONS || item->kind == CELL_LET)
+    if (item->kind == CELL_LET)
         journal_add(s, item->span);
     else if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)
         note_command(s, item);
@@ -272,22 +340,6 @@ static void fail_binding(RelaySession *s, const CellItem *item)
     if (!ptrmap_has(old, name))
         ptrmap_put(old, name, ptrmap_find(names, name));
     ptrmap_put(names, name, v);
-}
-
-/* A definition that uses one that failed has failed too, and nothing more is said. */
-static void fail_dependents(RelaySession *s, const Module *m)
-{
-    for (bool again = s->failed_names.n > 0 || s->gaps; again;) {
-        again = false;
-        for (size_t i = 0; i < m->defs.n; i++) {
-            const Def *d = &m->defs.at[i];
-            if (!d->fn || ptrmap_has(&s->failed_names, d->name) ||
-                !session_uses_failed(s, &d->fn->base))
-                continue;
-            ptrmap_put(&s->failed_names, d->name, NULL);
-            again = true;
-        }
-    }
 }
 
 /* Whether an error lies in the definition. */
@@ -487,8 +539,6 @@ static bool cell_item(Cell *c)
     if (item.kind == CELL_ERROR || !stale_unused(s, item.module, item.span) ||
         !run_item(s, &item, c->run.silent))
         return cell_failed(c, &item);
-    if (item.kind == CELL_DEFINITIONS && item.module)
-        fail_dependents(s, item.module);
     module_release(item.module);
     return true;
 }
