@@ -130,12 +130,13 @@ static int run_default(int argc, char **argv)
 
 /* ---- the program --------------------------------------------------------------------------- */
 
-/* A file that is opened must never become standard output because that was closed; and a reader
+/* A file that is opened must never become standard output because that was closed, and what is closed fails when it is used; a reader
  * that goes away is a write that fails, as is a file that becomes larger than the system lets it. */
 static void settle_streams(void)
 {
     for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             return;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
