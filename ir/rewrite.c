@@ -162,6 +162,13 @@ typedef union NodeSpace {
 } NodeSpace;
 
 /* The node over its rewritten children: itself when they are the same, else a copy without a type. */
+/* Of a call of what turns out to be an operator: what it carried along as one of a function says nothing. */
+static const Attrs *own_attrs(Rewriter *rw, const Op *op, Span span)
+{
+    return op->attrs ? attrs_check(rw->cx, &rw->module->arena, op->name, op->attrs, NULL, span)
+                     : NULL;
+}
+
 static Expr *rebuild(Rewriter *rw, Expr *e)
 {
     const NodeInfo *info = node_info((ExprKind)e->kind);
@@ -177,6 +184,8 @@ static Expr *rebuild(Rewriter *rw, Expr *e)
     Call *call = expr_as_call(now);
     if (call)
         call->type_args = (TypeList){0};
+    if (call && expr_call_of_op(now) && !expr_call_of_op(e))
+        call->attrs = own_attrs(rw, expr_call_of_op(now), now->span);
     Constant *constant = expr_as_constant(now);
     return constant ? expr_constant(&rw->module->arena, now->span, constant->value) : now;
 }

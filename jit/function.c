@@ -55,6 +55,11 @@ Val *fn_bind(Fn *f, const Var *v, const Type *t, Ssa at)
     return val;
 }
 
+bool fn_let_go(const Fn *f, uint32_t param)
+{
+    return uses_in(f->live->root, f->in->fn->params.at[param]) == 0;
+}
+
 bool fn_dies(Fn *f, const Var *v)
 {
     return live_is_last(f->live, f->block, f->at, v) && !was_moved(f, v);

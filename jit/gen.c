@@ -235,8 +235,9 @@ static void bind_param(Fn *f, uint32_t i, Ssa at)
 {
     const Instance *in = f->in;
     bool without = instance_goes_without(in, i);
-    Val *val = bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at,
-                         instance_is_lent(in, i) && !without);
+    bool lent = instance_is_lent(in, i) || (in->front && fn_let_go(f, i));
+    Val *val =
+        bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at, lent && !without);
     val->known = instance_given(in, i);
     val->spread = instance_takes_spread(in, i);
 }
@@ -251,7 +252,7 @@ static void make_body(Fn *f)
     LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
     for (uint32_t i = 0; i < in->n; i++)
-        if (!instance_is_lent(in, i))
+        if (!instance_is_lent(in, i) && !(in->front && fn_let_go(f, i)))
             own_make(f, args[i]);
     if (f->self && !in->terms.lends_self && !in->terms.spread)
         own_make(f, f->self);

@@ -1030,6 +1030,8 @@ void fn_hold(Fn *f, const Type *type, Ssa v);
 void fn_unhold(Fn *f, Ssa v);
 /* The variable's value has been handed on. */
 void fn_moved(Fn *f, const Var *v);
+/* Whether the parameter is used nowhere: where it was bound it was let go of, by the front where there is one. */
+bool fn_let_go(const Fn *f, uint32_t param);
 /* Whether the variable's value ends with the current position (and is ours to end). */
 bool fn_dies(Fn *f, const Var *v);
 void fn_retain(Fn *f, Repr r, Ssa v);

@@ -23,6 +23,7 @@ typedef struct Dead {
     PtrMap lets;   /* Var -> Let */
     PtrMap level;  /* Var -> function literals around its `let`, plus one */
     PtrMap uses;   /* Var -> how often it is used by what counts */
+    PtrMap recursive; /* Var that its own value uses, if only where that is dead: it stays */
     PtrMap calls;  /* node -> how deep calls nest in it */
     int depth;
 } Dead;
@@ -129,7 +130,8 @@ static bool is_dead(Dead *d, const Let *let)
 
 static bool is_inlined(Dead *d, const Let *let)
 {
-    return d->inline_once && uses_of(d, let) == 1 && is_pure(d, let->value);
+    return d->inline_once && uses_of(d, let) == 1 && !ptrmap_has(&d->recursive, let->var) &&
+           is_pure(d, let->value);
 }
 
 enum { RULE_DEAD, RULE_EFFECT, RULE_INLINED };
@@ -158,8 +160,13 @@ static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
     if (let && (is_dead(d, let) || is_inlined(d, let)))
         return expr_as_let(now)->body;
     const Let *bound = old->kind == EXPR_VAR ? ptrmap_find(&d->lets, old) : NULL;
-    Expr *value = bound && is_inlined(d, bound) ? rewriter_now(rw, bound->value) : NULL;
-    return value ? value : now;
+    if (!bound || !is_inlined(d, bound))
+        return now;
+    Expr *value = rewriter_now(rw, bound->value);
+    if (value)
+        return value;
+    ptrmap_put(&d->recursive, old, NULL); /* it comes before its value is made */
+    return now;
 }
 
 static Function *eliminate(PassRun *run, const Def *def)
@@ -178,7 +185,7 @@ static Function *eliminate(PassRun *run, const Def *def)
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     purity_deinit(&d.purity);
-    PtrMap *maps[] = {&d.visits, &d.lets, &d.level, &d.uses, &d.calls};
+    PtrMap *maps[] = {&d.visits, &d.lets, &d.level, &d.uses, &d.recursive, &d.calls};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);
     arena_deinit(&d.arena);

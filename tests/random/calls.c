@@ -268,7 +268,11 @@ static bool divides(const Op *op)
 static Expr *make_arg(Gen *g, const Sample *s, uint32_t i, int size)
 {
     const Type *t = s->args[i];
-    if (t->kind == TYPE_TUPLE || has_any(t) || dtype_is_float(t->dtype) || dtype_is_bool(t->dtype))
+    if (t->kind == TYPE_TUPLE || has_any(t) || dtype_is_float(t->dtype))
+        return make(g, t, size);
+    if (dtype_is_bool(t->dtype) && i == 1 && divides(s->op))
+        return adapt(g, make_literal(g, dtype_of(DT_BOOL), 1), scalar_of(g, DT_BOOL), t);
+    if (dtype_is_bool(t->dtype))
         return make(g, t, size);
     if (is_index(s->op, i))
         return adapt(g, make_literal(g, dtype_of(DT_INT32), 0), scalar_of(g, DT_INT32), t);
@@ -341,8 +345,8 @@ Expr *operator_value(Gen *g, const Type *t)
 {
     for (int tries = 0; tries < 30 && t->n_params == 0; tries++) {
         Sample s = {.op = g->ops.at[below(g, g->ops.n)], .n = t->n};
-        if (s.op->attrs || (uint32_t)op_arity(s.op) != t->n || t->n == 0)
-            continue;
+        if (s.op->attrs || (uint32_t)op_arity(s.op) != t->n || t->n == 0 || divides(s.op))
+            continue; /* what it is called with is any number */
         memcpy(s.args, t->parts, t->n * sizeof *t->parts);
         const Type *got = type_of_call(g, &s);
         if (got && type_equal(got, t->result))

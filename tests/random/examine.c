@@ -107,6 +107,26 @@ static bool holds_any(Examiner *x, const Module *m)
     return any;
 }
 
+static WalkNext find_untyped(void *data, const Expr *e)
+{
+    const Function *f = expr_as_function(e);
+    for (uint32_t i = 0; f && i < f->params.n; i++)
+        *(bool *)data |= !f->params.at[i]->annotation;
+    return *(bool *)data ? WALK_STOP : WALK_ON;
+}
+
+/* A parameter whose type only inference says: once it is written, what was decided before it was known may be known better. */
+static bool lacks_type(const Module *m)
+{
+    bool lacks = false;
+    for (size_t i = 0; i < m->defs.n; i++)
+        if (m->defs.at[i].fn)
+            ir_walk(&m->defs.at[i].fn->base, find_untyped, NULL, &lacks);
+    if (m->expr)
+        ir_walk(m->expr, find_untyped, NULL, &lacks);
+    return lacks;
+}
+
 static size_t count_polymorphic(const Module *m)
 {
     Buf text = {0};
@@ -218,7 +238,8 @@ static const char *check_text(Examiner *x, const Module *m, bool typed)
         ir_print_module(&second, again, style);
     bool same = typed ? same_text(buf_text(&first), buf_text(&second))
                       : !strcmp(buf_text(&first), buf_text(&second));
-    if (!bad && !lost && !same && !(typed && x->passed && holds_any(x, m))) {
+    bool better = typed && (x->passed || lacks_type(m));
+    if (!bad && !lost && !same && !(better && holds_any(x, m))) {
         bad = typed ? "the types are the same" : "the text is the same";
         note_difference(x, buf_text(&first), buf_text(&second));
     }

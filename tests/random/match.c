@@ -142,34 +142,39 @@ static Expr *clause_over(Gen *g, const Pattern *p, const Known *self, int size)
     Var *results[PARTS_MOST];
     const Type *over = self->type->parts[0], *t = self->type->result;
     find_parts(g, p, over, over, &parts);
-    bool all = !once_in(g, 3);
+    uint32_t n = self->type->n, calls = once_in(g, 3) ? 0 : parts.n;
+    Expr *args[PARTS_MOST][2] = {0};
     for (uint32_t i = 0; i < parts.n; i++) {
         Known k = *self;
-        k.counter = &parts.at[i]->base;
+        k.counter = args[i][0] = &parts.at[i]->base;
+        args[i][1] = n > 1 ? make(g, self->type->parts[1], 2) : NULL;
         learn_function(g, k);
-        if (all)
-            results[i] = fresh_var(g, t);
-        if (all)
-            learn(g, &results[i]->base, t);
+    }
+    for (uint32_t i = 0; i < calls; i++) {
+        results[i] = fresh_var(g, t);
+        learn(g, &results[i]->base, t);
     }
     Expr *body = make(g, t, size);
-    for (uint32_t i = all ? parts.n : 0; i-- > 0;) {
-        Expr *arg = &parts.at[i]->base;
-        body =
-            make_let(g, results[i], expr_call(g->arena, (Span){0}, self->e, 1, &arg, NULL), body);
-    }
+    for (uint32_t i = calls; i-- > 0;)
+        body = make_let(g, results[i], expr_call(g->arena, (Span){0}, self->e, n, args[i], NULL),
+                        body);
     return body;
 }
 
 static Function *function_over(Gen *g, const Known *self, int size)
 {
     const Type *over = self->type->parts[0];
-    Var *data = fresh_var(g, over);
+    Var *params[2] = {fresh_var(g, over), NULL}; /* what comes with the data is used, or not */
+    if (self->type->n > 1)
+        params[1] = fresh_var(g, self->type->parts[1]);
     Patterns patterns = {0};
     Clause clauses[CLAUSES_MOST];
     int recursions = g->recursions;
     size_t known = g->known.n;
     g->level++;
+    if (params[1] && once_in(g, 2))
+        learn(g, &params[1]->base, self->type->parts[1]);
+    size_t outside = g->known.n;
     for (uint32_t i = 0; i < over->def->n_cons; i++)
         cover_fields(g, over, over->def->cons[i], 1 + (int)below(g, 2), &patterns);
     for (uint32_t i = 0; i < patterns.n; i++) {
@@ -177,14 +182,15 @@ static Function *function_over(Gen *g, const Known *self, int size)
         g->recursions = 2;
         clauses[i] = (Clause){
             patterns.at[i], clause_over(g, patterns.at[i], self, size / (int)patterns.n), {0}};
-        forget(g, known);
+        forget(g, outside);
     }
+    forget(g, known);
     g->level--;
     g->recursions = recursions;
-    Expr *body = expr_match(g->arena, (Span){0}, &data->base, patterns.n, clauses,
+    Expr *body = expr_match(g->arena, (Span){0}, &params[0]->base, patterns.n, clauses,
                             patterns.n < CLAUSES_MOST);
-    return expr_function(g->arena, (Span){0}, (TypeVarList){0}, 1, &data, NULL, self->type->result,
-                         body);
+    return expr_function(g->arena, (Span){0}, (TypeVarList){0}, self->type->n, params, NULL,
+                         self->type->result, body);
 }
 
 /* Data of some levels: parts of the same type are made here, too. */
@@ -205,7 +211,8 @@ Expr *make_fold(Gen *g, const Type *t, int size)
     const Type *over = random_sum(g, 1);
     if (size < 10 || over->kind != TYPE_ADT || over->def->n_cons < 2)
         return NULL;
-    const Type *f = type_func(g->cx, 0, NULL, 1, &over, t);
+    const Type *types[2] = {over, random_type(g, 1)};
+    const Type *f = type_func(g->cx, 0, NULL, 1 + below(g, 2), types, t);
     Var *v = fresh_var(g, f);
     Known self = {.e = &v->base, .type = f, .cost = 20, .level = g->level + 1, .whole = true};
     size_t effects = g->effects;
@@ -215,9 +222,9 @@ Expr *make_fold(Gen *g, const Type *t, int size)
     self.cost = (g->cost - cost) * 8;
     size_t known = g->known.n;
     learn_function(g, self);
-    Expr *arg = deep_value(g, over, 3);
+    Expr *args[2] = {deep_value(g, over, 3), f->n > 1 ? make(g, types[1], 3) : NULL};
     Expr *body = once_in(g, 3) ? make(g, t, size / 3)
-                               : expr_call(g->arena, (Span){0}, &v->base, 1, &arg, NULL);
+                               : expr_call(g->arena, (Span){0}, &v->base, f->n, args, NULL);
     forget(g, known);
     return make_let(g, v, &fn->base, body);
 }
