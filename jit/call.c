@@ -205,8 +205,10 @@ void fn_go_behind(Fn *f, uint32_t clause)
     args[0] = f->state;
     uint64_t lent = 0;
     for (uint32_t i = 0; i < n; i++) {
-        args[i + 1] = f->phis ? f->phis[i] : LLVMGetParam(f->fn, i + 1);
-        lent |= (uint64_t)(instance_is_lent(f->in, i) || fn_let_go(f, i)) << (i + 1);
+        Ssa arg = f->phis ? f->phis[i] : LLVMGetParam(f->fn, i + 1);
+        bool gone = fn_let_go(f, i);
+        args[i + 1] = gone ? LLVMConstNull(LLVMTypeOf(arg)) : arg;
+        lent |= (uint64_t)(instance_is_lent(f->in, i) || gone) << (i + 1);
     }
     Callee callee = {behind->type,        behind->value, lent, f->in->terms.lends_result,
                      f->in->gives_fields, true};
