@@ -215,16 +215,17 @@ static const Function *function_of(Forms *f, const Call *form)
 {
     const Expr *e = form->args.at[0];
     Span at = ir_use_span(f->m, &form->args.at[0]);
-    const Var *var = NULL;
+    const Var *var = NULL, *named = NULL;
     for (const Expr *value = e; value;
          value = e->kind == EXPR_VAR ? value_of(f, expr_as_var(e)) : NULL) {
         e = value;
         var = expr_as_var(e);
+        named = var ? var : named;
     }
     const GlobalVar *g = expr_as_global(e);
     const Def *def = g ? find_global(f->m, f->env, g->name) : NULL;
-    if (e->kind == EXPR_FUNCTION)
-        return expr_as_function(e);
+    if (e->kind == EXPR_FUNCTION) /* its own name means it only where that is bound */
+        return named && uses(e, named) ? called(f, &named->base) : expr_as_function(e);
     if (def)
         return def->fn;
     if (var) {
