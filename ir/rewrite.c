@@ -161,7 +161,6 @@ typedef union NodeSpace {
 #undef FIELD
 } NodeSpace;
 
-/* The node over its rewritten children: itself when they are the same, else a copy without a type. */
 /* Of a call of what turns out to be an operator: what it carried along as one of a function says nothing. */
 static const Attrs *own_attrs(Rewriter *rw, const Op *op, Span span)
 {
@@ -169,6 +168,7 @@ static const Attrs *own_attrs(Rewriter *rw, const Op *op, Span span)
                      : NULL;
 }
 
+/* The node over its rewritten children: itself when they are the same, else a copy without a type. */
 static Expr *rebuild(Rewriter *rw, Expr *e)
 {
     const NodeInfo *info = node_info((ExprKind)e->kind);

@@ -231,13 +231,18 @@ static Live *live_of(Gen *g, const Instance *in)
     return live_make(g->arena, in->fn, n, captured, n_parts, parts);
 }
 
+/* What the front has let go of already is not ours either. */
+static bool comes_lent(const Fn *f, uint32_t i)
+{
+    return instance_is_lent(f->in, i) || (f->in->front && fn_let_go(f, i));
+}
+
 static void bind_param(Fn *f, uint32_t i, Ssa at)
 {
     const Instance *in = f->in;
     bool without = instance_goes_without(in, i);
-    bool lent = instance_is_lent(in, i) || (in->front && fn_let_go(f, i));
-    Val *val =
-        bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at, lent && !without);
+    Val *val = bind_lent(f, in->fn->params.at[i], in->params[i], without ? NULL : at,
+                         comes_lent(f, i) && !without);
     val->known = instance_given(in, i);
     val->spread = instance_takes_spread(in, i);
 }
@@ -252,7 +257,7 @@ static void make_body(Fn *f)
     LLVMBasicBlockRef start = gen_block(g, f->fn, "start");
     LLVMPositionBuilderAtEnd(g->b, start);
     for (uint32_t i = 0; i < in->n; i++)
-        if (!instance_is_lent(in, i) && !(in->front && fn_let_go(f, i)))
+        if (!comes_lent(f, i))
             own_make(f, args[i]);
     if (f->self && !in->terms.lends_self && !in->terms.spread)
         own_make(f, f->self);

@@ -1,6 +1,8 @@
 /* Schedules by hand: primitives by name, on loops and buffers as they are printed. */
 #include "sched/hand.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@ typedef struct Step {
     Nest *n;
     NestNode *loop;
     int buffer;
-    long number; /* 0: none was given */
+    int64_t number; /* 0: none was given */
 } Step;
 
 static bool step_split(Step *s)
@@ -246,9 +248,7 @@ static void say_loops(Nest *n, Buf *why)
 static bool take_number(Step *s, const StepRow *row, Str loop, const char **at, Buf *why)
 {
     Str number = next_word(at);
-    char *end = NULL;
-    s->number = number.len ? strtol(number.ptr, &end, 10) : 0;
-    if (s->number && end == number.ptr + number.len)
+    if (number_parse_int(number, &s->number) && s->number)
         return true;
     buf_printf(why, "`%s %.*s` wants a number behind the loop: `%s %.*s 16`", row->name,
                (int)loop.len, loop.ptr, row->name, (int)loop.len, loop.ptr);

@@ -88,6 +88,12 @@ class Session:
         top = self.stack()[0]
         return body["reason"], top["name"], top["line"]
 
+    def stop_at(self, code, line):
+        """Runs it with a breakpoint there; gives where it stops."""
+        self.breakpoints(code, line)
+        self.run(code)
+        return self.stop()
+
     def stack(self):
         return self.ask("stackTrace", threadId=1)["stackFrames"]
 
@@ -174,9 +180,7 @@ class Debug(unittest.TestCase):
         d = self.debug
         d.start()
         code = "let %a = 1 + 2;\nlet %b = %a * 2;\n%a + %b"
-        d.breakpoints(code, 2)
-        d.run(code)
-        self.assertEqual(d.stop(), ("breakpoint", "In[1]", 2))
+        self.assertEqual(d.stop_at(code, 2), ("breakpoint", "In[1]", 2))
         self.assertEqual(d.locals()["%a"]["value"], "3")
         self.assertEqual(d.ask("debugInfo")["stoppedThreads"], [1])
         self.assertEqual(d.go("next"), ("pause", "In[1]", 3))
@@ -260,9 +264,7 @@ class Debug(unittest.TestCase):
         d = self.debug
         d.start()
         code = "{\n  let %r = ref(1);\n  let %_ = ref_write(%r, 5);\n  ref_read(%r) + 1\n}"
-        d.breakpoints(code, 4)
-        d.run(code)
-        self.assertEqual(d.stop()[2], 4)
+        self.assertEqual(d.stop_at(code, 4)[2], 4)
         self.assertEqual([v["value"] for v in d.parts(d.locals()["%r"])], ["5"])
         self.assertEqual(d.go("stepBack")[2], 3)
         self.assertEqual(d.go("stepBack")[2], 2)
@@ -291,9 +293,7 @@ class Debug(unittest.TestCase):
         d = self.debug
         d.start()
         code = "1 + 2"
-        d.breakpoints(code, 1)
-        d.run(code)
-        d.stop()
+        d.stop_at(code, 1)
         reply = d.client.send("interrupt_request", {}, "control")
         self.assertEqual(d.client.receive("control")["parent_header"]["msg_id"], reply)
         self.assertEqual(d.finish()[0]["status"], "error")
@@ -334,9 +334,7 @@ class Debug(unittest.TestCase):
     def test_interrupt_of_what_does_not_end_while_stopped(self):
         d = self.debug
         self.endless()
-        d.breakpoints("1 + 2", 1)
-        d.run("1 + 2")
-        d.stop()
+        d.stop_at("1 + 2", 1)
         found, threads = self.interrupts("evaluate", expression="@inf(0)", frameId=1)
         self.assertEqual((found["success"], found.get("message")), (False, "interrupted"))
         self.assertEqual(d.finish()[0]["status"], "error")
@@ -361,9 +359,7 @@ class Debug(unittest.TestCase):
     def test_shutdown_while_stopped(self):
         d = self.debug
         d.start()
-        d.breakpoints("1 + 2", 1)
-        d.run("1 + 2")
-        d.stop()
+        d.stop_at("1 + 2", 1)
 
     def test_pause_and_what_is_asked_while_a_cell_runs(self):
         d = self.debug
