@@ -112,7 +112,7 @@ static void set_bases(Emit *e, const MemoryNeed *needs, const TeProgram *p,
     }
     for (int i = 0; i < p->n_outputs; i++, param++)
         if (p->outputs[i] >= p->n_inputs)
-            e->base[e->n->outputs[i]] = LLVMGetParam(e->fn, param);
+            e->base[e->n->p->outputs[i]] = LLVMGetParam(e->fn, param);
 }
 
 static Machine machine_of(Gen *g)
@@ -184,10 +184,13 @@ static const char *const *names_of(Gen *g, const TeProgram *p, const KernelInput
     return names;
 }
 
-static void show_loops(Gen *g, const TeProgram *p, Nest *n, const char *const *names)
+static void show_loops(Gen *g, Nest *n, const KernelOrigin *from, const KernelInput *known)
 {
     Showing sh = {g, n, {0}};
-    NestReader reader = {names, p->n_inputs + p->n_stages, g->origins ? note_node : NULL, &sh};
+    /* It may have been made of another program of the same inputs and results. */
+    const char *const *names = names_of(g, n->p, known, from->names);
+    int n_names = n->p->n_inputs + n->p->n_stages;
+    NestReader reader = {names, n_names, g->origins ? note_node : NULL, &sh};
     nest_print_for(g->lowered, n, &reader);
     ptrmap_deinit(&sh.spans);
 }
@@ -198,12 +201,11 @@ static void show_lowered(Gen *g, const char *symbol, const TeProgram *p, Nest *n
     JitReport *report = g->jit->report;
     if (!g->lowered)
         return;
-    const char *const *names = names_of(g, p, known, from->names);
     if (!report) {
-        te_print(g->lowered, p, names);
+        te_print(g->lowered, p, names_of(g, p, known, from->names));
         buf_char(g->lowered, '\n');
     }
-    show_loops(g, p, n, names);
+    show_loops(g, n, from, known);
     if (!report)
         return;
     Machine machine = machine_of(g);

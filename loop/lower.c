@@ -176,7 +176,7 @@ Nest *nest_of(Ctx *cx, Arena *arena, const TeProgram *p, const NestParts *parts)
     Nest *n = arena_new(arena, Nest);
     n->arena = arena;
     n->n_inputs = p->n_inputs;
-    n->outputs = p->outputs;
+    n->p = p;
     te_begin(&n->te, cx, arena);
     for (int i = 0; i < p->n_inputs + p->n_stages; i++) {
         TeTensor t = tensor_of(p, i);

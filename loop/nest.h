@@ -216,7 +216,7 @@ typedef struct Nest {
     Vec(const char *) vars; /* names, for readers */
     NestBlock root;
     int n_inputs;
-    const int *outputs; /* the buffers of the program's results */
+    const TeProgram *p; /* that it computes: its outputs are the buffers of the results */
 } Nest;
 
 /* ---- linear positions ----------------------------------------------------------------------------------------------- */

@@ -694,6 +694,7 @@ Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
     s->p = table_program(s);
     s->p = s->p && m->reorders ? root_program(s) : s->p;
     s->p = s->p ? window_program(s) : NULL;
+    s->p = s->p ? partial_program(s) : NULL;
     if (!s->p)
         return NULL;
     *why = empty_reduction(s->p);

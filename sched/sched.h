@@ -71,6 +71,8 @@ const TeProgram *table_program(const Sched *s);
 
 /* The program with products by the inverse of a root in place of many quotients by it; NULL: memory was refused. */
 const TeProgram *root_program(const Sched *s);
+/* The program with folds of very many elements into few results made of partial ones; NULL: memory was refused. */
+const TeProgram *partial_program(const Sched *s);
 
 /* A buffer of what the program makes of the tensors when code is made; -1 after a diagnostic. */
 int sched_constant(Sched *s, const char *name, const TeProgram *p, const Tensor *const *inputs);

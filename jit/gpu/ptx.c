@@ -186,7 +186,7 @@ typedef struct Making {
 static int output_of(const Making *m, int buffer)
 {
     for (int i = 0; i < m->p->n_outputs; i++)
-        if (m->n->outputs[i] == buffer)
+        if (m->n->p->outputs[i] == buffer)
             return i;
     return -1;
 }

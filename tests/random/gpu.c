@@ -134,9 +134,9 @@ static void compare(Check *c, const Sample *s, const TeProgram *p, TensorView *i
     char **memory = memory_of(n, inputs);
     wrong = wrong ? wrong : nest_fault(n, memory);
     for (int i = 0; i < p->n_outputs && !wrong; i++) {
-        const NestBuffer *b = &n->buffers.at[n->outputs[i]];
-        if (n->outputs[i] >= n->n_inputs &&
-            !is_close(b->dtype, wanted[i]->data, memory[n->outputs[i]], b->size, tolerance(p)))
+        const NestBuffer *b = &n->buffers.at[n->p->outputs[i]];
+        if (n->p->outputs[i] >= n->n_inputs &&
+            !is_close(b->dtype, wanted[i]->data, memory[n->p->outputs[i]], b->size, tolerance(p)))
             wrong = "it gives other numbers";
     }
     if (wrong)

@@ -217,7 +217,7 @@ static bool check_program(const TeProgram *p, const Machine *m, double scale)
     bool good = CHECK(!wrong) && CHECK(nest_run(plain, wanted)) && CHECK(nest_run(n, got));
     for (int i = 0; i < p->n_outputs && good; i++)
         good = CHECK(are_close((float *)(void *)wanted[p->outputs[i]],
-                               (float *)(void *)got[n->outputs[i]],
+                               (float *)(void *)got[n->p->outputs[i]],
                                plain->buffers.at[p->outputs[i]].size, 1 + sqrt(scale)));
     if (!good) {
         printf("%s\n", wrong ? wrong : "");
