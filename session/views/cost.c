@@ -17,7 +17,7 @@ CostView cost_view(RelaySession *s, const JitReport *report, const Buf *nests,
         s->peak = speed_of_sums();
     v.core = s->peak;
     v.peak = s->peak * pool_threads(s->cx.pool);
-    v.bandwidth = speed_of_copies(cost_total(&v).bytes);
+    v.bandwidth = speed_of_copies(s->cx.pool, cost_total(&v).bytes);
     return v;
 }
 
