@@ -82,3 +82,32 @@ Function *beta_instance(Ctx *cx, Module *module, const Function *f, const Type *
     rewriter_deinit(&rw);
     return now ? expr_as_function(now) : NULL;
 }
+
+Function *eta(Ctx *cx, Module *module, Arena *scratch, Expr *callee, const Type *t,
+              const Attrs *attrs)
+{
+    Arena *arena = &module->arena;
+    uint32_t n = t->n, k = t->n_params;
+    const TypeVar **vars = arena_new_array(scratch, const TypeVar *, k + 1);
+    const Type **with = arena_new_array(scratch, const Type *, k + 1);
+    Var **params = arena_new_array(scratch, Var *, n + 1);
+    Expr **args = arena_new_array(scratch, Expr *, n + 1);
+    if (!vars || !with || !params || !args)
+        return NULL;
+    for (uint32_t i = 0; i < k; i++) {
+        vars[i] = typevar_new(cx, t->params[i]->name, callee->span);
+        with[i] = type_var(cx, vars[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Type *type = type_subst(cx, t->parts[i], k, t->params, with);
+        params[i] = expr_var(arena, callee->span, ctx_name(cx, "eta_expand_param"), type);
+        args[i] = &params[i]->base;
+    }
+    const Op *op = callee->kind == EXPR_OP ? expr_as_op(callee)->op : NULL;
+    const Attrs *own =
+        op && op->attrs ? attrs_check(cx, arena, op->name, op->attrs, NULL, callee->span) : NULL;
+    Expr *body = expr_call(arena, callee->span, callee, n, args, own);
+    const Type *result = type_subst(cx, t->result, k, t->params, with);
+    TypeVarList type_params = {arena_copy(arena, vars, k * sizeof *vars), k};
+    return expr_function(arena, callee->span, type_params, n, params, attrs, result, body);
+}

@@ -1,4 +1,4 @@
-/* Calls of known functions, unfolded. */
+/* Calls of known functions, unfolded; and functions as literals that call them. */
 #ifndef PASSES_BETA_H
 #define PASSES_BETA_H
 
@@ -13,5 +13,10 @@ Expr *beta(Ctx *cx, Module *module, Purity *purity, Totality *total, const Funct
 
 /* A copy of a polymorphic function at these types, one for each of its type parameters, without types of its own. NULL when memory ran out. */
 Function *beta_instance(Ctx *cx, Module *module, const Function *f, const Type *const *with);
+
+/* fn [A](params) -> R { callee(params) } around what is of this type, with these attributes; where it is an operator the call has its defaults.
+ * NULL when memory ran out. */
+Function *eta(Ctx *cx, Module *module, Arena *scratch, Expr *callee, const Type *t,
+              const Attrs *attrs);
 
 #endif

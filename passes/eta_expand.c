@@ -3,6 +3,7 @@
  *     @apply(Wrap, 1)      =>      @apply(fn [A](%eta_expand_param: A) -> Box[A] { Wrap(%eta_expand_param) }, 1)
  *
  * A constructor that is called stays; a global function that is called is wrapped as well. */
+#include "passes/beta.h"
 #include "passes/pass.h"
 
 typedef struct Eta {
@@ -11,34 +12,15 @@ typedef struct Eta {
     PtrMap callees; /* constructors that are called where they stand */
 } Eta;
 
-/* fn [A](params) -> R { callee(params) } for a callee of this type. The literal of a function has the attributes of that. */
+/* The literal of a function has the attributes of that. */
 static Expr *expand(Rewriter *rw, Expr *callee, const Type *t)
 {
-    Arena *arena = &rw->module->arena;
     PassRun *run = ((Eta *)rw->data)->run;
     const GlobalVar *global = expr_as_global(callee);
     const Def *def = global ? module_find(run->module, global->name) : NULL;
-    uint32_t n = t->n, k = t->n_params;
-    const TypeVar **vars = arena_new_array(&run->scratch, const TypeVar *, k + 1);
-    const Type **with = arena_new_array(&run->scratch, const Type *, k + 1);
-    Var **params = arena_new_array(&run->scratch, Var *, n + 1);
-    Expr **args = arena_new_array(&run->scratch, Expr *, n + 1);
-    if (!vars || !with || !params || !args)
-        return NULL;
-    for (uint32_t i = 0; i < k; i++) {
-        vars[i] = typevar_new(rw->cx, t->params[i]->name, callee->span);
-        with[i] = type_var(rw->cx, vars[i]);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const Type *type = type_subst(rw->cx, t->parts[i], k, t->params, with);
-        params[i] = expr_var(arena, callee->span, ctx_name(rw->cx, "eta_expand_param"), type);
-        args[i] = &params[i]->base;
-    }
-    Expr *body = expr_call(arena, callee->span, callee, n, args, NULL);
-    const Type *result = type_subst(rw->cx, t->result, k, t->params, with);
-    TypeVarList type_params = {arena_copy(arena, vars, k * sizeof *vars), k};
     const Attrs *attrs = def && def->fn ? def->fn->attrs : NULL;
-    return &expr_function(arena, callee->span, type_params, n, params, attrs, result, body)->base;
+    Function *f = eta(rw->cx, rw->module, &run->scratch, callee, t, attrs);
+    return f ? &f->base : NULL;
 }
 
 static bool note_callee(Rewriter *rw, const Expr *old, Expr **now)

@@ -288,15 +288,20 @@ static bool check(Vjp *v, Function *f)
     return ok;
 }
 
+typedef struct Apart {
+    Vjp *v;
+    PtrMap values; /* what variables are bound to */
+} Apart;
+
 /* Operators that have no rule but are made of others at inference, as norms are: those, for the field of the result that is used. */
 static Expr *take_apart(Rewriter *rw, const Expr *old, Expr *now)
 {
-    const PtrMap *values = rw->data;
+    Apart *a = rw->data;
     const TupleGet *get = expr_as_tuple_get(old);
-    const Expr *value = get ? ptrmap_find(values, get->tuple) : old;
+    const Expr *value = get ? ptrmap_find(&a->values, get->tuple) : old;
     const Op *op = value ? expr_call_of_op(value) : NULL;
     if (!op || op->grad || !op->inference)
-        return now;
+        return now->kind == old->kind ? vjp_literals(a->v, rw, old, now) : now;
     Expr *made =
         op->inference(rw->cx, &rw->module->arena, expr_as_call(value), get ? get->index : -1);
     return made ? expr_type_ops(rw->cx, made) : now;
@@ -306,12 +311,12 @@ static Expr *take_apart(Rewriter *rw, const Expr *old, Expr *now)
 static Expr *taken_apart(Vjp *v, Expr *f)
 {
     Rewriter rw;
-    PtrMap values = {0};
-    note_lets(f, &values);
-    rewriter_init(&rw, v->cx, v->call->module, take_apart, &values);
+    Apart a = {.v = v};
+    note_lets(f, &a.values);
+    rewriter_init(&rw, v->cx, v->call->module, take_apart, &a);
     Expr *now = ir_rewrite(&rw, f);
     rewriter_deinit(&rw);
-    ptrmap_deinit(&values);
+    ptrmap_deinit(&a.values);
     bool changed = now && now != f;
     if (changed && !check(v, expr_as_function(now)))
         return NULL;

@@ -190,4 +190,7 @@ Var *vjp_bound_like(Vjp *v, const Var *old, const Expr *value);
 /* vjp_forward.c: the function in A normal form with dual numbers. */
 Function *vjp_forward(Vjp *v, const Function *f);
 
+/* The node with literals around operators, constructors and polymorphic functions that it hands on or has as results. `old` has types. */
+Expr *vjp_literals(Vjp *v, Rewriter *rw, const Expr *old, Expr *now);
+
 #endif
