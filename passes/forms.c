@@ -181,15 +181,63 @@ static const Expr *value_of(void *data, const Var *v)
     return value || !f->wish.value_of ? value : f->wish.value_of(f->wish.data, v);
 }
 
-/* What has an effect, or makes a reference. */
-static bool is_made_once(void *data, const Expr *e)
+static bool is_pure(const Forms *f, const Expr *e)
 {
-    Forms *f = data;
     Purity purity;
     purity_init(&purity, f->m, f->env, e);
     bool pure = purity_of(&purity, e);
     purity_deinit(&purity);
-    return e->kind != EXPR_FUNCTION && (!pure || reaches(f, e, makes_reference));
+    return pure;
+}
+
+static bool has_effect(const Expr *e)
+{
+    const Op *op = expr_call_of_op(e);
+    const Function *f = expr_as_function(e);
+    return e->kind == EXPR_REF_NEW || e->kind == EXPR_REF_READ || e->kind == EXPR_REF_WRITE ||
+           (op && op->flags & OP_STATEFUL) || (f && function_is_skipped(f));
+}
+
+typedef struct Strangers {
+    Forms *f;
+    PtrMap seen;
+    Vec(const Expr *) todo;
+    bool any;
+} Strangers;
+
+static void note_stranger(void *data, Var *v)
+{
+    Strangers *s = data;
+    const Constructor *con;
+    const Expr *value = value_of(s->f, v);
+    s->any |= !value && (!v->base.type || vjp_holds_code(s->f->cx, v->base.type, &con));
+    if (value && !ptrmap_has(&s->seen, value)) {
+        ptrmap_put(&s->seen, value, NULL);
+        vec_push(&s->todo, &s->f->scratch, value);
+    }
+}
+
+/* Whether it uses a function or a reference of which nobody knows here what it is. */
+static bool uses_strangers(Forms *f, const Expr *e)
+{
+    Strangers s = {.f = f};
+    vec_push(&s.todo, &f->scratch, e);
+    while (s.todo.n && !s.any)
+        ir_free_vars(vec_pop(&s.todo), note_stranger, &s);
+    ptrmap_deinit(&s.seen);
+    return s.any;
+}
+
+/* What has an effect, or makes a reference. Where a function comes through a parameter purity is not known from the call alone, but there are
+ * no others than those that it names. */
+static bool is_made_once(void *data, const Expr *e)
+{
+    Forms *f = data;
+    if (e->kind == EXPR_FUNCTION)
+        return false;
+    if (reaches(f, e, makes_reference))
+        return true;
+    return !is_pure(f, e) && (reaches(f, e, has_effect) || uses_strangers(f, e));
 }
 
 typedef struct Uses {
@@ -245,7 +293,9 @@ static const Function *function_of(Forms *f, const Call *form)
         return called(f, e);
     Diag *d =
         refuse(f, form, at,
-               pure ? "this one is not written in Relay" : "this one is made with a reference");
+               pure                   ? "this one is not written in Relay"
+               : uses_strangers(f, e) ? "what makes this one is known only when the program runs"
+                                      : "this one is made with a reference");
     diag_help(d, "give it a definition or a literal: `fn (%%x: …) { … }`");
     return NULL;
 }

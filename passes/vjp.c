@@ -191,47 +191,75 @@ static bool has_cells(Vjp *v, const Type *t)
     return all;
 }
 
-typedef struct Outside {
-    Vjp *v;
-    PtrMap map; /* Var -> Expr */
-} Outside;
+/* What a variable of the surroundings holds, and what that uses of them in turn. */
+typedef struct Held {
+    Var *var; /* NULL: the function itself */
+    const Expr *value;
+    PtrMap uses; /* Var */
+    size_t at; /* of the uses, which are seen to one after the other */
+} Held;
 
-static void note_outside(void *data, Var *var)
+static void note_use(void *data, Var *var)
 {
-    Outside *o = data;
-    Vjp *v = o->v;
-    bool code = var->base.type && vjp_holds(v, var->base.type) & HOLDS_CODE;
-    const VjpCall *call = v->call;
-    const Expr *value =
-        code && !has_cells(v, var->base.type) ? call->value_of(call->data, var) : NULL;
-    if (!value || v->failed)
-        return;
-    if (call->is_made_once(call->data, value))
-        vjp_refuse(v, &var->base, "it is bound outside, and made with a reference");
-    else
-        ptrmap_put(&o->map, var, (void *)(uintptr_t)value);
+    ptrmap_put(data, var, var);
 }
 
-/* Functions that variables of the surroundings hold are bound inside; they may use such variables themselves. */
+/* What stands for the variable inside; NULL: itself, as data does. */
+static const Expr *held_value(Vjp *v, Var *var)
+{
+    const VjpCall *call = v->call;
+    bool code = var->base.type && vjp_holds(v, var->base.type) & HOLDS_CODE;
+    const Expr *value =
+        code && !has_cells(v, var->base.type) ? call->value_of(call->data, var) : NULL;
+    if (value && call->is_made_once(call->data, value)) {
+        vjp_refuse(v, &var->base, "it is bound outside, and made with a reference");
+        return NULL;
+    }
+    return value;
+}
+
+/* Functions that variables of the surroundings hold are bound inside, each once, in front of those that use it. */
 static const Function *with_outside(Vjp *v, const Function *f)
 {
-    for (bool more = true; more && !v->failed && !limit_hit(&v->cx->limits);) {
-        Outside o = {.v = v};
-        Expr *body = f->body;
-        ir_free_vars(&f->base, note_outside, &o);
-        more = o.map.n > 0;
-        for (size_t i = 0; i < o.map.n; i++) {
-            body = expr_let(v->make.arena, body->span, (Var *)(uintptr_t)o.map.entries[i].key,
-                            o.map.entries[i].value, body);
-            body->type = f->body->type;
+    Vec(Held *) open = {0}, done = {0};
+    PtrMap seen = {0};
+    Arena *scratch = v->make.scratch;
+    Held *root = arena_alloc_must(scratch, 1, sizeof *root);
+    *root = (Held){.value = &f->base};
+    ir_free_vars(root->value, note_use, &root->uses);
+    vec_push(&open, scratch, root);
+    while (open.n && !v->failed && !limit_hit(&v->cx->limits)) {
+        Held *h = vec_last(&open);
+        if (h->at == h->uses.n) {
+            ptrmap_deinit(&h->uses);
+            vec_push(&done, scratch, vec_pop(&open));
+            continue;
         }
-        Function *now = expr_function(v->make.arena, f->base.span, f->type_params, f->params.n,
-                                      f->params.at, f->attrs, f->ret_type, body);
-        now->base.type = f->base.type;
-        f = more ? now : f;
-        ptrmap_deinit(&o.map);
+        Var *var = h->uses.entries[h->at++].value;
+        const Expr *value = ptrmap_has(&seen, var) ? NULL : held_value(v, var);
+        ptrmap_put(&seen, var, NULL);
+        if (!value)
+            continue;
+        Held *next = arena_alloc_must(scratch, 1, sizeof *next);
+        *next = (Held){.var = var, .value = value};
+        ir_free_vars(value, note_use, &next->uses);
+        vec_push(&open, scratch, next);
     }
-    return f;
+    for (size_t i = 0; i < open.n; i++)
+        ptrmap_deinit(&open.at[i]->uses);
+    ptrmap_deinit(&seen);
+    if (open.n || done.n == 1)
+        return f;
+    Expr *body = f->body;
+    for (size_t i = done.n - 1; i-- > 0;) {
+        body = expr_let(v->make.arena, body->span, done.at[i]->var,
+                        (Expr *)(uintptr_t)done.at[i]->value, body);
+        body->type = f->body->type;
+    }
+    Function *now = expr_function(v->make.arena, f->base.span, f->type_params, f->params.n,
+                                  f->params.at, f->attrs, f->ret_type, body);
+    now->base.type = f->base.type;
+    return now;
 }
 
 /* Bodies first that call nothing that is unfolded, then those that call these. */
