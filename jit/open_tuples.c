@@ -740,7 +740,7 @@ static Expr *node_now(Rewriter *rw, const Expr *old, Expr *now)
     const Match *match = expr_as_match(old);
     const Written *written = match ? looked_into(o, match) : NULL;
     if (written)
-        return match_fields(o, expr_as_match(now), written);
+        return match_fields(o, expr_as_match(with_ends(o, now)), written);
     const TupleGet *get = expr_as_tuple_get(old);
     Opened *opened = get ? ptrmap_find(&o->opened, get->tuple) : NULL;
     if (opened)

@@ -350,6 +350,38 @@ static Function *last_form(Gen *g, Function *fn)
     return fn ? outline_large(g->cx, g->code, fn) : NULL;
 }
 
+#ifndef NDEBUG
+static void note_outside(void *data, Var *v)
+{
+    ptrmap_put(data, v, NULL);
+}
+
+/* What is made of a function uses no other variables from outside. */
+static bool is_sound(Gen *g, const Function *was, const Function *now)
+{
+    PtrMap before = {0}, behind = {0};
+    const Var *lost = NULL;
+    ir_free_vars(&was->base, note_outside, &before);
+    ir_free_vars(&now->base, note_outside, &behind);
+    for (size_t i = 0; i < behind.n; i++)
+        lost = ptrmap_has(&before, behind.entries[i].key) ? lost : behind.entries[i].key;
+    ptrmap_deinit(&before);
+    ptrmap_deinit(&behind);
+    if (lost)
+        diag_bug(g->cx->diags, lost->base.span,
+                 "the JIT's form of a function lost what binds `%%%s`", lost->name->text);
+    return !lost;
+}
+#else
+static bool is_sound(Gen *g, const Function *was, const Function *now)
+{
+    (void)g;
+    (void)was;
+    (void)now;
+    return true;
+}
+#endif
+
 static Function *made_form(Gen *g, const Function *fn, const Signature *own)
 {
     Function *now = plain_form(g, fn);
@@ -370,6 +402,8 @@ Function *signature_form(Gen *g, const Function *fn, const Name *name)
     if (now)
         return now;
     now = made_form(g, fn, name ? ptrmap_find(&g->unit->signatures, name) : NULL);
+    if (now && !is_sound(g, fn, now))
+        return NULL;
     if (now)
         ptrmap_put(&g->unit->anf, fn, now);
     return now;
@@ -443,7 +477,7 @@ static bool find_all(Search *s)
         const Candidate *c = s->candidates.at[i];
         Function *form = form_with_results(g, c->form);
         form = form && !live_is_group(form) ? last_form(g, form) : form;
-        if (!form)
+        if (!form || !is_sound(g, c->def->fn, form))
             return false;
         ptrmap_put(&g->unit->anf, c->def->fn, form);
     }
