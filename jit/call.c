@@ -1,5 +1,6 @@
 /* Calls and what they make: functions, closures, constructors, tuples, operators. */
 #include "jit/internal.h"
+#include "jit/signature.h"
 #include "jit/plan.h"
 
 /* ---- objects -------------------------------------------------------------------------------------------------- */
@@ -526,6 +527,11 @@ static Ssa call_atom(Fn *f, const Expr *atom, const Call *call, const Var *var, 
     Call direct = *call;
     direct.callee = (Expr *)(uintptr_t)atom;
     const OpRef *op = expr_as_op(atom);
+    const GlobalVar *global = expr_as_global(atom);
+    if (global && signature_opens(f->g, global->name)) {
+        gen_refuse(f->g, "`@%s` is called by another name", global->name->text);
+        return NULL;
+    }
     if (op && op->op->attrs && !direct.attrs) {
         direct.attrs = attrs_check(f->g->cx, &f->g->code->arena, op->op->name, op->op->attrs, NULL,
                                    call->base.span);

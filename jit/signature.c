@@ -4,6 +4,7 @@
 #include "ir/walk.h"
 #include "jit/outline.h"
 #include "passes/to_a_normal_form.h"
+#include "passes/types.h"
 
 /* Fields of a tuple, and parameters of a function, that registers are likely to have room for. */
 #define FIELDS_MOST 8
@@ -328,9 +329,51 @@ static Function *form_with_results(Gen *g, Function *fn)
     return fn && g->unit->results ? open_tuples(g->cx, g->code, fn, &opens) : fn;
 }
 
+/* Second names of global functions. */
+static WalkNext note_second_name(void *data, const Expr *e)
+{
+    const Let *let = expr_as_let(e);
+    Expr *global = let && expr_as_global(let->value) ? let->value : NULL;
+    if (let && expr_as_var(let->value))
+        global = ptrmap_find(data, let->value);
+    if (global)
+        ptrmap_put(data, let->var, global);
+    return WALK_ON;
+}
+
+static Expr *call_by_name(Rewriter *rw, const Expr *old, Expr *now)
+{
+    const Call *call = expr_as_call(old);
+    Expr *global = call ? ptrmap_find(rw->data, call->callee) : NULL;
+    expr_keep_type(now, old);
+    if (!global)
+        return now;
+    const Call *is = expr_as_call(now);
+    Expr *direct =
+        expr_call(&rw->module->arena, now->span, global, is->args.n, is->args.at, is->attrs);
+    expr_keep_type(direct, old);
+    return direct;
+}
+
+/* Calls go to global functions themselves: which of their arguments are opened is looked up by the callee. */
+static Function *with_direct_calls(Gen *g, Function *fn)
+{
+    PtrMap names = {0};
+    ir_walk(&fn->base, note_second_name, NULL, &names);
+    if (names.n) {
+        Rewriter rw;
+        rewriter_init(&rw, g->cx, g->code, call_by_name, &names);
+        fn = expr_as_function(ir_rewrite(&rw, &fn->base));
+        rewriter_deinit(&rw);
+    }
+    ptrmap_deinit(&names);
+    return fn;
+}
+
 static Function *plain_form(Gen *g, const Function *fn)
 {
     Function *now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
+    now = now ? with_direct_calls(g, now) : NULL;
     return now && !live_is_group(now) ? open_tuples(g->cx, g->code, now, NULL) : now;
 }
 
@@ -439,6 +482,15 @@ bool signature_gives_fields(const Gen *g, const Name *name)
 {
     const Signature *s = ptrmap_find(&g->unit->signatures, name);
     return s && s->gives_fields;
+}
+
+bool signature_opens(const Gen *g, const Name *name)
+{
+    const Signature *s = ptrmap_find(&g->unit->signatures, name);
+    bool opens = false;
+    for (unsigned round = 0; s && round < SIGNATURE_ROUNDS; round++)
+        opens |= s->opened[round] != 0;
+    return opens;
 }
 
 Function *signature_value(Gen *g, const Def *def)

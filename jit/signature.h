@@ -17,6 +17,8 @@ void signatures_find(Gen *g, const Name *root);
 Function *signature_form(Gen *g, const Function *fn, const Name *name);
 /* Whether calls by that name give the fields of a tuple. */
 bool signature_gives_fields(const Gen *g, const Name *name);
+/* Whether calls by that name hand tuples on field by field. */
+bool signature_opens(const Gen *g, const Name *name);
 /* The definition as all others call it. */
 Function *signature_value(Gen *g, const Def *def);
 
