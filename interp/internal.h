@@ -242,10 +242,11 @@ struct Step {
     };
 };
 
-/* A definition that a step names, and the type that the step was checked with. */
+/* A definition that a step names, the type that the step was checked with, and the code that it is a step of. */
 typedef struct Named {
     const Name *name;
     const Type *type;
+    const Code *in;
 } Named;
 
 /* What was prepared together and goes together: a definition or an expression, and the functions inside. */
@@ -277,6 +278,7 @@ struct Tally {
 struct Code {
     ObjectInfo info; /* of the closures over this code; first, so that a closure finds its code */
     Unit *unit;
+    const Code *outer; /* in which the function stands; NULL: in none */
     CodeBlock body;
     const Value *constants; /* the unit's */
     uint32_t frame_bytes;

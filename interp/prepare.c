@@ -115,21 +115,34 @@ static const Type *closure_type(const Object *o)
     return ((const Code *)(const void *)object_info(o))->type;
 }
 
-static const Name *closure_uses(const Object *o, const PtrMap *names)
+/* Whether the step stands in the closure's code, or in a function within. What it captured says for itself what it names. */
+static bool names(const Code *code, const Named *named)
 {
-    const Unit *u = ((const Code *)(const void *)object_info(o))->unit;
+    const Code *in = named->in;
+    while (in && in != code)
+        in = in->outer;
+    return in == code;
+}
+
+static const Name *closure_uses(const Object *o, const PtrMap *wanted)
+{
+    const Code *code = (const Code *)(const void *)object_info(o);
+    const Unit *u = code->unit;
     for (size_t i = 0; i < u->globals.n; i++)
-        if (ptrmap_has(names, u->globals.at[i].name))
+        if (ptrmap_has(wanted, u->globals.at[i].name) && names(code, &u->globals.at[i]))
             return u->globals.at[i].name;
     return NULL;
 }
 
 static const Name *closure_misfit(const Object *o, const Module *env)
 {
-    const Unit *u = ((const Code *)(const void *)object_info(o))->unit;
-    for (size_t i = 0; i < u->globals.n; i++)
-        if (!module_defines(env, u->globals.at[i].name, u->globals.at[i].type))
-            return u->globals.at[i].name;
+    const Code *code = (const Code *)(const void *)object_info(o);
+    const Unit *u = code->unit;
+    for (size_t i = 0; i < u->globals.n; i++) {
+        const Named *g = &u->globals.at[i];
+        if (names(code, g) && !module_defines(env, g->name, g->type))
+            return g->name;
+    }
     return NULL;
 }
 
@@ -345,6 +358,7 @@ static Fn *fn_new(Prepare *p, Fn *outer, Code *code, Step *maker)
     fn->outer = outer;
     fn->code = code;
     fn->maker = maker;
+    code->outer = outer ? outer->code : NULL;
     vec_push(&p->fns, &p->scratch, fn);
     return fn;
 }
@@ -429,7 +443,8 @@ static Value nullary(const Constructor *con)
 static void name_global(Prepare *p, Step *s, const GlobalVar *global)
 {
     s->name = global->name;
-    vec_push(&p->unit->globals, &p->unit->arena, ((Named){global->name, global->base.type}));
+    vec_push(&p->unit->globals, &p->unit->arena,
+             ((Named){global->name, global->base.type, p->now.fn->code}));
 }
 
 /* The step that makes a value of an atom that is no variable. */
