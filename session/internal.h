@@ -443,7 +443,8 @@ typedef struct Thunk {
     uint32_t n;
 } Thunk;
 bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures closures, Thunk *out);
-/* The same of a function: its parameters are the thunk's, what it captured of the session are constants. */
+/* The same of a function: its parameters are the thunk's. What it captured of the session are constants, or parameters too where that is known
+ * as a value alone. */
 bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out);
 /* What the session keeps of it as it was compiled goes too. */
 void thunk_free(RelaySession *s, Thunk *t);

@@ -201,6 +201,31 @@ bool thunk_make(RelaySession *s, Module *env, Module *keep, Expr *e, Closures cl
     return ok;
 }
 
+/* The function with what it captured as further parameters, of the types that it has there. */
+static Function *with_captured(Captured *c, const Function *fn, const FreeVars *captured)
+{
+    Ctx *cx = &c->s->cx;
+    Arena *arena = &c->module->arena;
+    uint32_t n = fn->params.n, more = (uint32_t)captured->vars.n;
+    Var **params = arena_new_array(arena, Var *, n + more + 1);
+    PtrMap map = {0};
+    if (!params)
+        return NULL;
+    for (uint32_t i = 0; i < n; i++)
+        params[i] = fn->params.at[i];
+    for (uint32_t i = 0; i < more; i++) {
+        const Var *v = captured->vars.at[i];
+        params[n + i] = expr_var(arena, v->base.span, v->name, type_resolve(cx, v->base.type));
+        ptrmap_put(&map, v, params[n + i]);
+    }
+    Expr *body = ir_substitute(cx, c->module, fn->body, &map);
+    ptrmap_deinit(&map);
+    Function *now = body ? expr_function(arena, fn->base.span, fn->type_params, n + more, params,
+                                         fn->attrs, fn->ret_type, body)
+                         : NULL;
+    return now ? expr_as_function(ir_copy(cx, c->module, &now->base)) : NULL;
+}
+
 bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out)
 {
     *out = (Thunk){.module = module_derive(s->env), .name = ctx_name(&s->cx, THUNK_NAME)};
@@ -210,10 +235,13 @@ bool thunk_of_function(RelaySession *s, Module *keep, Function *fn, Thunk *out)
     FreeVars free_vars = {.arena = &out->module->arena};
     ir_free_vars(&fn->base, note_free, &free_vars);
     module_use(out->module, keep);
-    Function *now = free_vars.vars.n ? expr_as_function(closed(&c, fn, NULL, 0)) : fn;
+    bool open = free_vars.vars.n > 0;
+    Function *now = open ? expr_as_function(closed(&c, fn, NULL, 0)) : fn;
+    now = now ? now : with_captured(&c, fn, &free_vars);
     ptrmap_deinit(&c.texts);
-    module_define(out->module, out->name, now ? now : fn, fn->base.span, out->module);
-    if (!now || now == fn || typecheck_module(&s->cx, out->module, NULL))
+    if (now)
+        module_define(out->module, out->name, now, fn->base.span, out->module);
+    if (now && (!open || typecheck_module(&s->cx, out->module, NULL)))
         return true;
     thunk_free(s, out);
     return false;
