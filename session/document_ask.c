@@ -214,7 +214,10 @@ RelayUses *relay_document_uses(RelayDocument *d, size_t offset)
     if (!out)
         return NULL;
     out->at = range_of(m);
-    out->kind = kind_name(m->kind);
+    /* In a script `%0` is a variable of the session, with such a name. */
+    char first = buf_text(&d->text)[m->from + 1];
+    bool graph = m->kind == MENTION_LOCAL && first >= '0' && first <= '9';
+    out->kind = kind_name(graph ? MENTION_GRAPH : m->kind);
     size_t n = 0;
     for (size_t i = 0; i < d->mentions.n; i++)
         n += same_meaning(&d->mentions.at[i], m);

@@ -285,6 +285,12 @@ def scripts(server):
     uses = d.ask("references", d.place("%x"), context={"includeDeclaration": True})
     assert [u["range"]["start"]["line"] for u in uses] == [0, 2, 4, 5], uses
     assert [x["command"]["title"] for x in d.ask("codeLens")] == ["run"]
+    d = Document(server, "%0 = 1;\nadd(%0, 2)\n", "file:///tmp/script_graph.rly")
+    edits = d.ask("rename", d.place("%0"), newName="%7")["changes"][d.uri]
+    assert d.apply(edits) == d.text.replace("%0", "%7")
+    reply = server.ask_raw("textDocument/rename", {
+        "textDocument": {"uri": d.uri}, "position": d.place("%0"), "newName": "%x"})
+    assert reply["error"]["message"] == "this is no name of that kind"
 
 
 def main():
