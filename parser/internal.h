@@ -460,8 +460,8 @@ Pattern *parse_pattern(Parser *p);
 
 /* ---- parse_expr.c: the machine --------------------------------------------------------------------------------- */
 
-/* Runs until the frame at the bottom is done. NULL when nothing could be read; errors are counted. */
-Expr *parse_expr(Parser *p, FrameKind bottom);
+/* Reads the expression of the module, until the frame at the bottom is done. False when nothing could be read; errors are counted. */
+bool parse_expr(Parser *p, FrameKind bottom);
 /* `(params) -> T { body }` of a def; the head as far as it was read. */
 Function *parse_function(Parser *p, uint32_t from, FunctionHead *head);
 

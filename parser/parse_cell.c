@@ -137,8 +137,7 @@ static void binding(Parser *p, CellItem *out)
     out->var =
         out->graph ? expr_var(p->arena, token_span(p, name), graph_name(p, name), NULL) : f.let.var;
     p->item = out->var;
-    p->m->expr = parse_expr(p, FRAME_ITEM);
-    if (p->m->expr)
+    if (parse_expr(p, FRAME_ITEM))
         item_end(p);
 }
 
@@ -157,8 +156,7 @@ static void definitions(Parser *p, CellItem *out)
 static void expression(Parser *p, CellItem *out)
 {
     out->kind = CELL_EXPR;
-    p->m->expr = parse_expr(p, parse_at(p, TOKEN_FREE_VAR) ? FRAME_TOP : FRAME_ITEM);
-    if (p->m->expr)
+    if (parse_expr(p, parse_at(p, TOKEN_FREE_VAR) ? FRAME_TOP : FRAME_ITEM))
         item_end(p);
 }
 

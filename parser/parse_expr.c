@@ -641,12 +641,15 @@ static Expr *run(Parser *p, size_t base)
     return p->value.e;
 }
 
-Expr *parse_expr(Parser *p, FrameKind bottom)
+bool parse_expr(Parser *p, FrameKind bottom)
 {
     size_t base = p->frames.n;
     parse_frame_push(p, bottom, p->tok.from);
     p->state = bottom == FRAME_ITEM ? STATE_OPERAND : STATE_STATEMENT;
-    return run(p, base);
+    p->m->expr = run(p, base);
+    if (p->m->expr)
+        note_use(p, &p->m->expr, p->value);
+    return p->m->expr != NULL;
 }
 
 Function *parse_function(Parser *p, uint32_t from, FunctionHead *head)

@@ -520,8 +520,8 @@ static void definitions(Parser *p)
 
 static void expression(Parser *p)
 {
-    p->m->expr = parse_expr(p, FRAME_TOP);
-    if (parse_at(p, TOKEN_END) || parse_at_mark(p, "metadata") || (p->errors && !p->m->expr))
+    bool read = parse_expr(p, FRAME_TOP);
+    if (parse_at(p, TOKEN_END) || parse_at_mark(p, "metadata") || (p->errors && !read))
         return;
     parse_expected(p, E0104_EXPECTED_TOKEN,
                    parse_at_definition(p) ? "the end of the expression" : "an operator or the end");

@@ -1,5 +1,5 @@
-/* Which names stand in a document, and what each means: the program's nodes know what they mean and where they begin, the tokens of the
- * text how far they go. */
+/* Which names stand in a document, and what each means: the program's nodes know what they mean and where they begin, with the brackets
+ * around them, the tokens of the text where the name is and how far it goes. */
 #include "session/document.h"
 
 #include "ir/walk.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a node knows of the name that begins at a place. */
+/* What a node knows of the name that begins at a place, or behind brackets there. */
 typedef struct Known {
-    uint32_t from;
+    uint32_t from, to;
     MentionKind kind;
     bool binds, written;
     const void *target;
@@ -30,6 +30,7 @@ static void know(Notes *n, Span span, Known k)
     if (span.source != n->d->source || span.from >= n->d->text.n)
         return;
     k.from = span.from;
+    k.to = span.to;
     if (k.type && type_is_poison(type_find(k.type)))
         k.type = NULL;
     vec_push(&n->known, &n->scratch, k);
@@ -68,8 +69,8 @@ static void know_expr(Notes *n, const Expr *e, Span span)
         k.kind = g ? MENTION_GLOBAL : MENTION_OP;
         k.target = g ? (const void *)g->name : op->op;
         know(n, span, k);
-    } else if (span.from < n->d->text.n && text[span.from] == '%') {
-        /* `%0`: the expression that it stands for. */
+    } else if (span.from < n->d->text.n && strchr("%({", text[span.from])) {
+        /* `%0`: the narrowest expression that begins there. */
         k.kind = MENTION_GRAPH;
         know(n, span, k);
     }
@@ -83,7 +84,9 @@ static void know_child(void *data, Expr *const *slot)
 
 static void know_binder(void *data, Var *v)
 {
-    know_var(data, v->base.span, v, true);
+    /* `a; b` binds `a` to a variable without a name. */
+    if (v->name->len)
+        know_var(data, v->base.span, v, true);
 }
 
 static void know_pattern(Notes *n, const Pattern *p)
@@ -139,7 +142,9 @@ static void know_module(Notes *n, const Module *m)
     }
     const Expr *e = m->written ? m->written : m->expr;
     if (e) {
-        know_expr(n, e, e->span);
+        /* The item `let %x = …;` of a script is a `let`, and its place that of its value. */
+        const Let *let = expr_as_let(e);
+        know_expr(n, let ? let->value : e, ir_use_span(m, &m->expr));
         ir_walk(e, know_inside, NULL, n);
     }
 }
@@ -158,6 +163,7 @@ typedef struct Scan {
     Notes *n;
     Lexer lx;
     size_t at; /* in n->known */
+    uint32_t from; /* the end of the last token that opened no bracket */
     long depth;
     Vec(Graph) graph;
 } Scan;
@@ -232,16 +238,35 @@ static void scan_word(Scan *sc, Mention *m)
     }
 }
 
+/* Whether `a` says more of a name than `b`: a binder than a use, and a name than an expression that begins with it, the narrowest first. */
+static bool is_nearer(const Known *a, const Known *b)
+{
+    bool name = a->kind != MENTION_GRAPH;
+    if (!b || a->binds != b->binds)
+        return !b || a->binds;
+    if (name != (b->kind != MENTION_GRAPH))
+        return name;
+    return a->to - a->from < b->to - b->from;
+}
+
+/* What is known of the token at `at`, behind the brackets before it. */
+static const Known *scan_known(Scan *sc, uint32_t at)
+{
+    const Known *found = NULL;
+    while (sc->at < sc->n->known.n && sc->n->known.at[sc->at].from < sc->from)
+        sc->at++;
+    for (; sc->at < sc->n->known.n && sc->n->known.at[sc->at].from <= at; sc->at++)
+        if (is_nearer(&sc->n->known.at[sc->at], found))
+            found = &sc->n->known.at[sc->at];
+    return found;
+}
+
 static void scan_name(Scan *sc, Token t)
 {
     RelayDocument *d = sc->n->d;
     Mention m = {.from = t.from, .to = t.to};
-    while (sc->at < sc->n->known.n && sc->n->known.at[sc->at].from < t.from)
-        sc->at++;
-    for (size_t i = sc->at; i < sc->n->known.n && sc->n->known.at[i].from == t.from; i++) {
-        const Known *k = &sc->n->known.at[i];
-        if (m.kind != MENTION_NONE && !k->binds)
-            continue;
+    const Known *k = scan_known(sc, t.from);
+    if (k && (k->kind != MENTION_GRAPH || t.kind == TOKEN_GRAPH)) {
         m.kind = k->kind;
         m.binds = k->binds;
         m.written = k->written;
@@ -263,7 +288,7 @@ static void scan_name(Scan *sc, Token t)
 static int by_place(const void *a, const void *b)
 {
     const Known *x = a, *y = b;
-    return x->from != y->from ? (x->from < y->from ? -1 : 1) : (int)y->kind - (int)x->kind;
+    return (x->from > y->from) - (x->from < y->from);
 }
 
 static void settle_graphs(RelayDocument *d)
@@ -290,6 +315,8 @@ void document_note_mentions(RelayDocument *d)
         if (t.kind == TOKEN_IDENT || t.kind == TOKEN_LOCAL || t.kind == TOKEN_GRAPH ||
             t.kind == TOKEN_GLOBAL)
             scan_name(&sc, t);
+        if (t.kind != TOKEN_LPAREN && t.kind != TOKEN_LBRACE)
+            sc.from = t.to;
     }
     settle_graphs(d);
     arena_deinit(&n.scratch);

@@ -110,6 +110,28 @@ def rename(server):
     assert renamed(d.place("multiply"), "times") == "nothing here can have another name"
 
 
+def places(server):
+    """A name is found wherever it stands: in brackets, at the head of what is longer, alone in a script."""
+    for i, text in enumerate((
+            "def @f(%x: List[int32]) -> int32 { match (%x) { Cons(%n, _) => %n, Nil => 0 } }",
+            "def @f(%x: int32) { (%x) + (%x) }", "def @f(%x: int32) { { %x } }",
+            "def @f(%x: (int32, int32)) { (%x).0 + ( /* one */ {%x}).1 }",
+            "def @f(%x: fn (int32) -> int32) { (%x)(3) }", "def @f(%x: int32) { let %y = (%x); (((%y))) }",
+            "def @f(%x: bool) { if ((%x)) { %x } else {{%x}} }", "def @f(%x: int32) { %x; (%x); %x + 1 }",
+            "def @f(%x: (int32, int32)) { %0 = ((%x), 1); (%0).0.0 * 2 + (%0).1 }",
+            "let %x = (1, 2);\nlet %y = %x;\nlet %z = (%x);\n%x\n(%x)\n%x.0 + (%x).1\n%0 = %x;\n%1 = (%0);\n(%1)\n",
+            "free_var %x: int32;\n(%x)\n")):
+        d = Document(server, text, "file:///tmp/places%d.rly" % i)
+        assert d.diagnostics() == [], text
+        for name, other in (("%x", "%long"), ("%y", "%long"), ("%0", "%7")):
+            for nth in range(text.count(name)):
+                edits = d.ask("rename", d.place(name, nth, 1), newName=other)["changes"][d.uri]
+                assert d.apply(edits) == text.replace(name, other), (text, name, nth)
+                assert d.ask("hover", d.place(name, nth))["contents"]["value"].startswith("```relay\n" + name + ":")
+    d = Document(server, "def @f(%x: (int32, int32)) { %0 = (%x, 1); %0.1 + 2 }", "file:///tmp/graph.rly")
+    assert "%0: ((int32, int32), int32)" in d.ask("hover", d.place("%0"))["contents"]["value"]
+
+
 def completion(server):
     d = Document(server, MODULE, "file:///tmp/completion.rly")
 
@@ -296,8 +318,8 @@ def scripts(server):
 def main():
     server = Server()
     assert server.capabilities["positionEncoding"] == "utf-16"
-    for test in (symbols, hover, commands, names, rename, completion, hints, tokens, formatting, actions,
-                 lenses, lens_runs, imports, scripts):
+    for test in (symbols, hover, commands, names, rename, places, completion, hints, tokens, formatting,
+                 actions, lenses, lens_runs, imports, scripts):
         test(server)
         print(test.__name__, "ok")
     server.end()

@@ -242,6 +242,11 @@ static void test_places(void)
     check_place(m, &sum->callee, text, "+");
     CHECK(tuple->fields.at[1]->span.from == 17 && tuple->fields.at[1]->span.to == 24);
     module_release(m);
+    text = "free_var %a: int32; (%a)";
+    m = parse(text, strlen(text));
+    if (CHECK(m != NULL))
+        check_place(m, &m->expr, text, "(%a)");
+    module_release(m);
 }
 
 /* ---- depth ---------------------------------------------------------------------------------------------------------- */
