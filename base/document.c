@@ -367,6 +367,36 @@ bool document_read(Document *d, Arena *arena, Str text, DocumentError *error)
     return ok;
 }
 
+/* ---- pairs -------------------------------------------------------------------------------------------------- */
+
+static bool read_unit(const char *p, const char *end, uint32_t *unit)
+{
+    Reader r = {.p = p + 2, .end = end};
+    return end - p >= 6 && p[0] == '\\' && p[1] == 'u' && hex4(&r, unit);
+}
+
+bool document_mend(char *text, size_t n)
+{
+    const char *end = text + n;
+    bool mended = false;
+    for (char *p = text; n && (p = memchr(p, '\\', (size_t)(end - p)));) {
+        uint32_t unit, low;
+        if (!read_unit(p, end, &unit)) {
+            p += end - p > 1 ? 2 : 1;
+            continue;
+        }
+        bool half = unit >= 0xd800 && unit <= 0xdfff;
+        bool pair =
+            half && unit < 0xdc00 && read_unit(p + 6, end, &low) && low >= 0xdc00 && low <= 0xdfff;
+        if (half && !pair) {
+            memcpy(p, "\\ufffd", 6);
+            mended = true;
+        }
+        p += pair ? 12 : 6;
+    }
+    return mended;
+}
+
 /* ---- what is in it -------------------------------------------------------------------------------------- */
 
 Str document_str(const Document *d, const DocumentValue *v)

@@ -51,6 +51,10 @@ enum { DOCUMENT_DEPTH_MOST = 2048 };
  * a key twice, or when a limit of the arena ended the work. Strings hold no NUL and are UTF-8. */
 bool document_read(Document *d, Arena *arena, Str text, DocumentError *error);
 
+/* Writes `\ufffd` over each half of a pair of `\u` that stands alone in a text of JSON: what a front end sends when its user's text was cut
+ * inside a character, and what no text here can hold. Columns stay, in any count. Whether there was one. */
+bool document_mend(char *text, size_t n);
+
 /* All of these take NULL for a value that is not there, and give NULL or nothing for one of another kind. */
 static inline bool document_is(const DocumentValue *v, DocumentKind kind)
 {

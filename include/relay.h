@@ -287,7 +287,7 @@ void relay_document_types(RelayDocument *d, RelayRange range,
                           void (*hint)(void *data, size_t offset, const char *type), void *data);
 
 /* The text with its lines indented and its tokens spaced as usual: the same tokens, comments and lines. The caller frees it; NULL when
- * it cannot be laid out so. */
+ * it cannot be laid out so, or holds a NUL. */
 char *relay_layout(const char *text, size_t len);
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */

@@ -95,7 +95,8 @@ static void spell(Buf *b, char sigil, const char *name)
 Answer rename_all(Server *s, const json_t *params)
 {
     Open *o;
-    const char *given = json_string_value(json_object_get(params, "newName"));
+    const json_t *new = json_object_get(params, "newName");
+    const char *given = json_string_value(new);
     RelayUses *uses = given ? renamed(s, params, &o) : NULL;
     if (!uses)
         return answer_error(ERROR_FAILED, "nothing here can have another name");
@@ -104,7 +105,7 @@ Answer rename_all(Server *s, const json_t *params)
     Search used = {buf_text(&o->text), buf_text(&name), false};
     relay_highlight(NULL, used.text, o->text.n, search_token, &used);
     Answer a;
-    if (!is_name(buf_text(&name), uses->kind))
+    if (!is_name(buf_text(&name), uses->kind) || strlen(given) != json_string_length(new))
         a = answer_error(ERROR_FAILED, "this is no name of that kind");
     else if (used.found)
         a = answer_error(ERROR_FAILED, "the text has this name already");

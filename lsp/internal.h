@@ -20,9 +20,10 @@ typedef struct Wire {
     int unread, failed; /* errno, where it cannot be read; written */
 } Wire;
 
-typedef enum WireState { WIRE_MESSAGE, WIRE_WRONG, WIRE_WAIT } WireState;
+typedef enum WireState { WIRE_MESSAGE, WIRE_WRONG, WIRE_LOST, WIRE_WAIT } WireState;
 
-/* The next whole message of those that came; the caller's. WIRE_WRONG: it was no JSON, or too large. */
+/* The next whole message of those that came; the caller's. WIRE_WRONG: it was no JSON, or too large; WIRE_LOST: and a text may have changed by
+ * it. */
 WireState wire_next(Wire *w, json_t **out);
 /* Reads what there is, at least something, unless the input ended. */
 void wire_read(Wire *w);
@@ -42,15 +43,17 @@ typedef struct Open {
     RelayDocument *document;
     bool stale; /* the document has an older text */
     bool unseen; /* what was found was not sent yet */
+    bool lost; /* a change was not understood: nobody knows the text until it comes as a whole */
 } Open;
 
 void open_free(Open *o);
 /* The path of a `file:` URI, else a copy of it; and back. */
 char *path_of_uri(const char *uri);
 char *uri_of_path(const char *path);
-/* Takes over a new text, or one change of the list of `didChange`; false when it makes no sense. */
-bool open_set(Open *o, const char *text, size_t len);
-bool open_change(Open *o, const json_t *change, bool utf8);
+/* Takes over a new text, or one change of the list of `didChange`; what makes no sense is the text's loss. */
+void open_set(Open *o, const char *text, size_t len);
+void open_change(Open *o, const json_t *change, bool utf8);
+void open_lose(Open *o);
 
 /* Places: lines from 0, and columns in units of UTF-16 unless the editor counts bytes. What lies outside of the text is brought into it. */
 size_t offset_of(Open *o, const json_t *position, bool utf8);
@@ -93,7 +96,7 @@ Answer answer_error(int error, const char *message);
 void server_reply(Server *s, const json_t *id, Answer answer);
 void server_notify(Server *s, const char *method, json_t *params);
 
-/* The document that the parameters name, read and checked; NULL: there is none. */
+/* The document that the parameters name, read and checked; NULL: there is none, or its text is lost. */
 Open *open_of(Server *s, const json_t *params);
 /* The same with the place that they ask about. */
 Open *open_at(Server *s, const json_t *params, size_t *offset);

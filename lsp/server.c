@@ -53,6 +53,8 @@ void server_notify(Server *s, const char *method, json_t *params)
 
 /* ---- documents ------------------------------------------------------------------------------------------------------ */
 
+enum { MESSAGE_WARNING = 2 }; /* of `window/showMessage` */
+
 static const char *uri_of(const json_t *params)
 {
     return json_string_value(json_object_get(json_object_get(params, "textDocument"), "uri"));
@@ -80,7 +82,7 @@ static bool bring_up(const Server *s, Open *o)
 Open *open_of(Server *s, const json_t *params)
 {
     Open *o = *find_open(s, uri_of(params));
-    return o && bring_up(s, o) ? o : NULL;
+    return o && !o->lost && bring_up(s, o) ? o : NULL;
 }
 
 Open *open_at(Server *s, const json_t *params, size_t *offset)
@@ -95,7 +97,7 @@ Open *open_at(Server *s, const json_t *params, size_t *offset)
 static bool publish(Server *s, Open *o)
 {
     uint64_t refused = memory_refusals();
-    json_t *found = bring_up(s, o) ? diagnostics(s, o) : NULL;
+    json_t *found = o->lost ? json_array() : bring_up(s, o) ? diagnostics(s, o) : NULL;
     if (!found || memory_refusals() != refused) {
         json_decref(found);
         o->stale = true;
@@ -114,6 +116,20 @@ static bool publish_next(Server *s)
     while (o && !o->unseen)
         o = o->next;
     return o && publish(s, o);
+}
+
+/* Nobody knows which text was changed. Who edits is told why there are no answers any more. */
+static void lose_texts(Server *s)
+{
+    bool any = false;
+    for (Open *o = s->open; o; o = o->next) {
+        any |= !o->lost;
+        open_lose(o);
+    }
+    if (any)
+        server_notify(s, "window/showMessage",
+                      json_pack("{s:i, s:s}", "type", MESSAGE_WARNING, "message",
+                                "A change cannot be read: open the file again."));
 }
 
 static Answer did_open(Server *s, const json_t *params)
@@ -142,6 +158,8 @@ static Answer did_change(Server *s, const json_t *params)
     size_t i;
     if (!o)
         return (Answer){0};
+    if (!json_is_array(changes))
+        open_lose(o);
     json_array_foreach(changes, i, change) open_change(o, change, s->utf8);
     o->version =
         json_integer_value(json_object_get(json_object_get(params, "textDocument"), "version"));
@@ -359,7 +377,9 @@ static void serve(Server *s)
         if (state == WIRE_MESSAGE) {
             handle(s, message);
             json_decref(message);
-        } else if (state == WIRE_WRONG) {
+        } else if (state != WIRE_WAIT) {
+            if (state == WIRE_LOST)
+                lose_texts(s);
             server_reply(s, NULL, answer_error(ERROR_PARSE, "this is no message"));
         } else if (s->wire.ended) {
             return;

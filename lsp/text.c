@@ -157,27 +157,34 @@ static void changed(Open *o)
     o->stale = o->unseen = true;
 }
 
-bool open_set(Open *o, const char *text, size_t len)
+void open_lose(Open *o)
+{
+    o->lost = o->unseen = true;
+}
+
+void open_set(Open *o, const char *text, size_t len)
 {
     buf_clear(&o->text);
     buf_bytes(&o->text, text, len);
     changed(o);
-    return !o->text.failed;
+    o->lost = o->text.failed;
 }
 
-bool open_change(Open *o, const json_t *change, bool utf8)
+void open_change(Open *o, const json_t *change, bool utf8)
 {
     const json_t *text = json_object_get(change, "text"), *range = json_object_get(change, "range");
-    if (!json_is_string(text))
-        return false;
     const char *put = json_string_value(text);
     size_t n = json_string_length(text);
-    if (!json_is_object(range))
-        return open_set(o, put, n);
+    if (put && !json_is_object(range)) {
+        open_set(o, put, n);
+        return;
+    }
     size_t from = offset_of(o, json_object_get(range, "start"), utf8);
     size_t to = offset_of(o, json_object_get(range, "end"), utf8);
-    if (to < from)
-        return false;
+    if (!put || to < from)
+        open_lose(o);
+    if (o->lost)
+        return;
     Buf now = {0};
     const char *old = buf_text(&o->text);
     buf_reserve(&now, o->text.n + n);
@@ -187,5 +194,5 @@ bool open_change(Open *o, const json_t *change, bool utf8)
     buf_deinit(&o->text);
     o->text = now;
     changed(o);
-    return !now.failed;
+    o->lost = now.failed;
 }

@@ -1,6 +1,8 @@
+#define _GNU_SOURCE 1
 /* Messages: a header that says how long they are, and JSON. */
 #include "lsp/internal.h"
 
+#include "base/document.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -64,18 +66,32 @@ static void skip(Wire *w)
     drop(w, n);
 }
 
+static json_t *load(char *p, size_t n, size_t flags, json_error_t *error)
+{
+    flags |= JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *message = json_loadb(p, n, flags, error);
+    return message || !document_mend(p, n) ? message : json_loadb(p, n, flags, error);
+}
+
 /* JSON bounds no number: what is beyond an int64 makes all numbers of the message real. The one that its answer repeats is none of them. */
-static json_t *read_message(const char *p, size_t n)
+static json_t *read_message(char *p, size_t n)
 {
     json_error_t error;
-    json_t *message = json_loadb(p, n, JSON_REJECT_DUPLICATES, &error);
+    json_t *message = load(p, n, 0, &error);
     if (message || json_error_code(&error) != json_error_numeric_overflow)
         return message;
-    message = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    message = load(p, n, JSON_DECODE_INT_AS_REAL, &error);
     double id = json_real_value(json_object_get(message, "id"));
     if (id == rint(id) && fabs(id) <= 0x1p53 && json_is_real(json_object_get(message, "id")))
         json_object_set_new(message, "id", json_integer((json_int_t)id));
     return message;
+}
+
+/* Whether what cannot be read may have changed a text. */
+static WireState wrong(const char *p, size_t n)
+{
+    static const char change[] = "didChange\"";
+    return memmem(p, n, change, sizeof change - 1) ? WIRE_LOST : WIRE_WRONG;
 }
 
 WireState wire_next(Wire *w, json_t **out)
@@ -83,26 +99,28 @@ WireState wire_next(Wire *w, json_t **out)
     *out = NULL;
     skip(w);
     size_t there = w->waiting.n - w->at, length = 0;
-    const char *p = buf_text(&w->waiting) + w->at;
+    char *p = w->waiting.n ? w->waiting.at + w->at : NULL;
     size_t header = header_end(p, there < HEADER_MOST ? there : HEADER_MOST);
     if (w->skip || (!header && there < HEADER_MOST))
         return WIRE_WAIT;
     if (!header || !length_of(p, header, &length)) {
         /* Nobody knows where the next one begins: behind what there is, or this header. */
+        WireState state = wrong(p, there);
         drop(w, header ? header : there);
-        return WIRE_WRONG;
+        return state;
     }
     if (length > MESSAGE_MOST) {
         w->skip = length;
         drop(w, header);
         skip(w);
-        return WIRE_WRONG;
+        return WIRE_LOST;
     }
     if (there - header < length)
         return WIRE_WAIT;
     *out = read_message(p + header, length);
+    WireState state = *out ? WIRE_MESSAGE : wrong(p + header, length);
     drop(w, header + length);
-    return *out ? WIRE_MESSAGE : WIRE_WRONG;
+    return state;
 }
 
 void wire_read(Wire *w)

@@ -145,7 +145,7 @@ static bool same_tokens(const char *a, size_t n_a, const char *b, size_t n_b)
 
 char *relay_layout(const char *text, size_t len)
 {
-    if (len > UINT32_MAX / 2)
+    if (len > UINT32_MAX / 2 || (len && memchr(text, 0, len)))
         return NULL;
     Layout l = {.lx = {.text = text, .end = (uint32_t)len, .comments = true},
                 .before = {.kind = TOKEN_END}};

@@ -130,8 +130,76 @@ def edits():
         s.end()
 
 
+def odd_text():
+    """What JSON can say and no file holds is a part of the text, and what stands behind it keeps its place."""
+    for encodings in (None, ["utf-8"]):
+        for odd, wide in (("\0", 1), ("\ud83d", 3), ("\ude00", 3), ("\ud83d\ud83d", 6), ("\\ud83d\0é😀", 14)):
+            s = Server(encodings=encodings)
+            d = Document(s, "// one\ndef @f(%x: int32) { (%x) }\n", "file:///tmp/odd.rly")
+            units = wide if encodings else len(odd.encode("utf-16-le", "surrogatepass")) // 2
+            d.replace(3, 6, odd)
+            assert d.diagnostics() == [], ascii(odd)
+            d.text = "// " + "x" * units + d.text[d.text.index("\n"):]
+            d.replace(3 + units, 3 + units, "\ndef @g() { @f(1) } // ")
+            d.text = "// \ndef @g() { @f(1) } // \n" + d.text[d.text.rindex("def @f"):]
+            assert d.diagnostics() == [], ascii(odd)
+            uses = d.ask("references", d.place("@f"), context={"includeDeclaration": True})
+            assert [u["range"]["start"]["line"] for u in uses] == [1, 2], (ascii(odd), uses)
+            assert d.ask("formatting", options={}) == []
+            s.end()
+    s = Server()
+    d = Document(s, "def @f(%x: int32) { %x }\n// one\0two\ndef   @g() { 1 }\n", "file:///tmp/odd.rly")
+    d.diagnostics()
+    assert d.ask("formatting", options={}) == []
+    d = Document(s, "def   @f(%x: int32) { %x } // \ud83d\n", "file:///tmp/half.rly")
+    d.diagnostics()
+    assert d.ask("formatting", options={})[0]["newText"] == "def @f(%x: int32) { %x } // \ufffd\n"
+    reply = s.ask_raw("textDocument/rename", {
+        "textDocument": {"uri": d.uri}, "position": d.place("%x"), "newName": "y\0z"})
+    assert reply["error"]["message"] == "this is no name of that kind", reply
+    s.end()
+
+
+def lost_changes():
+    """Nothing is said of a text that a change was lost of, until it comes as a whole."""
+    text = "def   @f(%x: int32) { %x }\n%y\n"
+    start = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+
+    def change(d, changes, method="textDocument/didChange"):
+        d.version += 1
+        return {"method": method, "params": {
+            "textDocument": {"uri": d.uri, "version": d.version}, "contentChanges": changes}}
+
+    for number, wrong in enumerate((
+            None, [{"range": start}], [{"range": start, "text": 7}], 7, [7],
+            [{"range": dict(start, start={"line": 1, "character": 1}), "text": ""}])):
+        s = Server()
+        d = Document(s, text, "file:///tmp/lost.rly")
+        assert len(d.diagnostics()) == 1
+        assert len(d.ask("formatting", options={})) == 1
+        if number:
+            s.send(change(d, wrong))
+        else:
+            bad = json.dumps(change(d, [{"range": start, "text": "?"}])).encode().replace(b"?", b"\xff")
+            s.raw(b"Content-Length: %d\r\n\r\n" % len(bad) + bad)
+            assert "open the file again" in s.note("window/showMessage")["message"]
+            d.version -= 1
+        assert d.diagnostics() == [], wrong
+        s.send(change(d, [{"range": start, "text": "\n"}]))
+        assert d.ask("formatting", options={}) == [] and d.ask("documentSymbol") == []
+        assert d.ask("hover", d.place("%x")) is None
+        s.send(change(d, [{"text": text}, {"range": start, "text": "\n"}]))
+        assert len(d.diagnostics()) == 1
+        assert d.ask("documentSymbol")[0]["range"]["start"]["line"] == 1
+        # What cannot be read and is no change leaves the text as it is.
+        s.raw(b"Content-Length: 5\r\n\r\n{oops")
+        assert s.receive()["error"]["code"] == -32700
+        assert len(d.ask("formatting", options={})) == 1
+        s.end()
+
+
 def main():
-    for test in (envelopes, parameters, texts, edits):
+    for test in (envelopes, parameters, texts, edits, odd_text, lost_changes):
         test()
         print(test.__name__, "ok")
 

@@ -2,6 +2,7 @@
 #include "base/document.h"
 #include "tests/unit/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,10 +136,35 @@ static void large(void)
         CHECK(!document_int(&d, document_item(&d, d.at, i), &n));
 }
 
+static void halves(void)
+{
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {"", NULL},
+        {"\"\\n\\\\ud83d\\u0041\"", NULL},
+        {"\"\\ud83d\\ude00\\uD83D\\uDE00\"", NULL},
+        {"\"\\ud83d\"", "\"\\ufffd\""},
+        {"\"\\uDE00\\ud83d\\u0041\"", "\"\\ufffd\\ufffd\\u0041\""},
+        {"\"\\ud83d\\ud83d\\ude00\\ude00\"", "\"\\ufffd\\ud83d\\ude00\\ufffd\""},
+        {"\"\\ud83d\\ude0", "\"\\ufffd\\ude0"},
+        {"\"\\ud83", NULL},
+        {"\"\\", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        const char *wanted = cases[i].wanted ? cases[i].wanted : cases[i].text;
+        snprintf(text, sizeof text, "%s", cases[i].text);
+        CHECK(document_mend(text, strlen(text)) == (cases[i].wanted != NULL));
+        CHECK_TEXT(text, wanted);
+    }
+}
+
 int main(void)
 {
     arena_init(&arena, NULL);
     what_is_in_it();
+    halves();
     strings();
     what_is_none();
     large();
