@@ -108,6 +108,16 @@ static int64_t number(History *h, const char *sql)
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
+/* Text with a NUL is cut there by whoever reads the database. */
+static Str without_nul(Str text, Buf *b)
+{
+    if (!text.len || !memchr(text.ptr, 0, text.len))
+        return text;
+    for (size_t i = 0; i < text.len; i++)
+        buf_bytes(b, text.ptr[i] ? text.ptr + i : "\xef\xbf\xbd", text.ptr[i] ? 1 : 3);
+    return (Str){buf_text(b), b->n};
+}
+
 static bool insert(History *h, int64_t session, int64_t line, Str input, Str output)
 {
     if (!h->insert)
@@ -115,6 +125,9 @@ static bool insert(History *h, int64_t session, int64_t line, Str input, Str out
                                "VALUES (?, ?, ?, ?)");
     if (!h->insert)
         return false;
+    Buf whole[2] = {0};
+    input = without_nul(input, &whole[0]);
+    output = without_nul(output, &whole[1]);
     h->sqlite3_bind_int64(h->insert, 1, session);
     h->sqlite3_bind_int64(h->insert, 2, line);
     h->sqlite3_bind_text(h->insert, 3, input.ptr, (int)input.len, SQLITE_STATIC);
@@ -122,6 +135,8 @@ static bool insert(History *h, int64_t session, int64_t line, Str input, Str out
                          SQLITE_STATIC);
     bool ok = h->sqlite3_step(h->insert) == SQLITE_DONE;
     h->sqlite3_reset(h->insert);
+    buf_deinit(&whole[0]);
+    buf_deinit(&whole[1]);
     return ok;
 }
 

@@ -75,6 +75,11 @@ int main(void)
     check(h, (HistoryQuery){.access = HISTORY_RANGE, .session = INT64_MIN, .stop = 9}, "[]");
     check(h, (HistoryQuery){.access = HISTORY_SEARCH, .pattern = "a", .n = -1, .unique = true},
           "[[1,3,\"a\"]]");
+    history_add(h, 4, (Str){"\0a\0b", 4}, (Str){"1\0", 2});
+    check(h, (HistoryQuery){.access = HISTORY_TAIL, .n = 1, .output = true},
+          "[[1,4,[\"\xef\xbf\xbd"
+          "a\xef\xbf\xbd"
+          "b\",\"1\xef\xbf\xbd\"]]]");
     history_free(h);
     test_globs();
     return failures > 0;
