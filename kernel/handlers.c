@@ -444,10 +444,17 @@ static const char *missing_field(const Handler *h, const json_t *content)
     return NULL;
 }
 
-static json_t *bad_request(const char *type, const char *field)
+/* NULL: it is none. */
+static json_t *bad_request(const Channel *c, const Handler *h)
 {
     Buf why = {0};
-    buf_printf(&why, "%s needs `%s`", type, field);
+    const char *field = missing_field(h, c->request.content);
+    if (!c->request.broken && !field)
+        return NULL;
+    if (c->request.broken)
+        buf_str(&why, c->request.broken);
+    else
+        buf_printf(&why, "%s needs `%s`", h->type, field);
     json_t *content = error_content("BadRequest", buf_text(&why));
     buf_deinit(&why);
     return content;
@@ -455,12 +462,12 @@ static json_t *bad_request(const char *type, const char *field)
 
 static void run_handler(Channel *c, const Handler *h)
 {
-    const char *field = missing_field(h, c->request.content), *shell = subshell_of(c);
-    json_t *content;
+    const char *shell = subshell_of(c);
+    json_t *content = NULL;
     if (c->kind == CHANNEL_SHELL && shell && !subshell_exists(&c->kernel->subshells, shell))
         content = error_content("NoSuchSubshell", "there is no subshell with this id");
-    else
-        content = field ? bad_request(h->type, field) : h->run(c);
+    else if (!(content = bad_request(c, h)))
+        content = h->run(c);
     if (h->reply)
         channel_reply(c, h->reply,
                       content ? content : error_content("InternalError", "there is no memory"));
@@ -501,12 +508,17 @@ static void still_busy(Channel *c)
                         json_pack("{s:s}", "execution_state", "busy"));
 }
 
+static void log_refusal(Channel *c, const char *why)
+{
+    if (c->refused++ < REFUSALS_LOGGED)
+        kernel_log(c->kernel, "a message on %s was dropped: %s", c->name, why);
+}
+
 void channel_handle(Channel *c)
 {
     const char *fault = message_read(&c->request, &c->kernel->sender, &c->seen);
     if (fault) {
-        if (c->refused++ < REFUSALS_LOGGED)
-            kernel_log(c->kernel, "a message on %s was dropped: %s", c->name, fault);
+        log_refusal(c, fault);
         message_done(&c->request);
         return;
     }
@@ -519,6 +531,8 @@ void channel_handle(Channel *c)
     if (c->kind == CHANNEL_SHELL && !c->aside)
         publisher_attribute(&c->kernel->publisher, c->request.header_text);
     publish_state(c, "busy");
+    if (c->request.broken && !(h && h->reply))
+        log_refusal(c, c->request.broken);
     if (h)
         run_handler(c, h);
     publish_state(c, "idle");

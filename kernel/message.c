@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1
 #include "kernel/message.h"
 
+#include "base/document.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -94,29 +95,50 @@ static bool seen_before(Seen *seen, Str signature)
     return false;
 }
 
+/* The frame stays as it is: its bytes are signed, and a header's are those of the answers' parent. */
+static json_t *load(Str frame, size_t flags, json_error_t *error)
+{
+    json_t *value = json_loadb(frame.ptr, frame.len, JSON_ALLOW_NUL | flags, error);
+    Buf mended = {0};
+    if (!value)
+        buf_bytes(&mended, frame.ptr, frame.len);
+    if (mended.n && document_mend(mended.at, mended.n))
+        value = json_loadb(mended.at, mended.n, JSON_ALLOW_NUL | flags, error);
+    buf_deinit(&mended);
+    return value;
+}
+
 static json_t *read_object(Str frame)
 {
     json_error_t error;
-    json_t *value = json_loadb(frame.ptr, frame.len, JSON_ALLOW_NUL, &error);
+    json_t *value = load(frame, 0, &error);
     /* JSON bounds no number: what is beyond an int64 makes all of this part real. */
     if (!value && json_error_code(&error) == json_error_numeric_overflow)
-        value = json_loadb(frame.ptr, frame.len, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &error);
+        value = load(frame, JSON_DECODE_INT_AS_REAL, &error);
     if (json_is_object(value))
         return value;
     json_decref(value);
     return NULL;
 }
 
+static json_t *read_part(Message *m, Str part, const char *what)
+{
+    json_t *object = read_object(part);
+    if (object)
+        return object;
+    m->broken = what;
+    return json_object();
+}
+
 static const char *read_parts(Message *m, const Str parts[4])
 {
+    m->broken = NULL;
     m->header = read_object(parts[0]);
-    json_t *parent = read_object(parts[1]);
-    m->metadata = read_object(parts[2]);
-    m->content = read_object(parts[3]);
-    bool objects = m->header && parent && m->metadata && m->content;
-    json_decref(parent);
-    if (!objects)
-        return "a part is not a JSON object";
+    if (!m->header)
+        return "the header is not a JSON object";
+    json_decref(read_part(m, parts[1], "the parent header is not a JSON object"));
+    m->metadata = read_part(m, parts[2], "the metadata is not a JSON object");
+    m->content = read_part(m, parts[3], "the content is not a JSON object");
     m->type = json_string_value(json_object_get(m->header, "msg_type"));
     if (!m->type || !json_is_string(json_object_get(m->header, "msg_id")))
         return "the header lacks msg_type or msg_id";

@@ -43,9 +43,10 @@ typedef struct Message {
     Str header_text; /* the bytes of the header, for the answers' parent; lent from `packet` */
     json_t *header, *metadata, *content;
     const char *type; /* lent from `header` */
+    const char *broken; /* what else is no JSON object, and was read as an empty one */
 } Message;
 
-/* Takes the packet apart. NULL when it is a message, otherwise what is wrong with it. `seen` may
+/* Takes the packet apart. NULL when it is a message that can be answered, otherwise what is wrong with it. `seen` may
  * be NULL. */
 const char *message_read(Message *m, const Sender *sender, Seen *seen);
 /* Lets go of what message_read made; the packet's storage stays for the next one. */

@@ -80,6 +80,45 @@ class Hostile(unittest.TestCase):
                         client.sockets[channel].send_multipart([DELIMITER, kernel.sign(parts), *parts])
             self.alive(client)
 
+    def reply_to_content(self, client, kind, content):
+        """The reply to a request with these bytes as its content."""
+        request, frames = client.frames(kind, {})
+        frames[-1] = content
+        frames[1] = client.kernel.sign(frames[2:])
+        client.sockets["shell"].send_multipart(frames)
+        reply = client.reply_to(request)
+        self.assertEqual(reply["header"]["msg_type"], kind.replace("_request", "_reply"))
+        return reply["content"], client.published(request)
+
+    def test_unreadable_contents(self):
+        """Who asks is answered, so that no cell waits for ever."""
+        with Kernel() as kernel:
+            client = kernel.client()
+            for kind in ("execute_request", "complete_request", "inspect_request", "is_complete_request", "history_request",
+                         "kernel_info_request"):
+                for content in (b"", b"[]", b"{", b'{"code":"\xff"}', b'{"code":"\\u00"}', b'{"a\\u0000":1}'):
+                    reply, published = self.reply_to_content(client, kind, content)
+                    self.assertEqual((reply["status"], reply["ename"]), ("error", "BadRequest"), (kind, content))
+                    self.assertIn("content is not a JSON object", reply["evalue"])
+                    self.assertEqual(published, [])
+            self.alive(client)
+
+    def test_odd_text(self):
+        """JSON can say what no text holds, such as half of a character."""
+        with Kernel() as kernel:
+            client = kernel.client()
+            for n, (odd, read, kept) in enumerate(((rb"\ud83d", "\ufffd", "\ufffd"), (rb"\uDE00\ud83d", "\ufffd\ufffd", "\ufffd\ufffd"),
+                                                   (rb"\ud83d\ude00", "\U0001f600", "\U0001f600"), (rb"\u0000", "\0", "\ufffd"))):
+                code = b'{"code":"// ' + odd + rb'\n1 + 1","cursor_pos":6}'
+                reply, published = self.reply_to_content(client, "execute_request", code)
+                self.assertEqual((reply["status"], reply["execution_count"]), ("ok", n + 1), odd)
+                self.assertEqual(published[0]["content"]["code"], f"// {read}\n1 + 1")
+                self.assertEqual(published[1]["content"]["data"]["text/plain"], "2")
+                for kind in ("complete_request", "inspect_request", "is_complete_request"):
+                    self.assertIn(self.reply_to_content(client, kind, code)[0]["status"], ("ok", "complete"))
+                history = client.ask("history_request", {"hist_access_type": "tail", "n": 1})[0]["history"]
+                self.assertEqual(history, [[1, n + 1, f"// {kept}\n1 + 1"]])
+
     def test_wide_numbers(self):
         """JSON bounds no number, and what nobody reads may be any."""
         with Kernel() as kernel:
