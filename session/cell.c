@@ -235,7 +235,7 @@ static bool run_item_as_is(RelaySession *s, const CellItem *item, bool silent)
         if (!silent)
             display_result(s, v, item->module->expr->type);
         if (!silent)
-            results_keep(s, v, type_find(item->module->expr->type), item->module);
+            results_keep(s, v, type_find(item->module->expr->type), item);
         value_release(v);
         return true;
     }
@@ -311,13 +311,17 @@ static bool run_item(RelaySession *s, const CellItem *item, bool silent)
 {
     uint64_t binds = s->binds;
     size_t noted = s->journal.n;
+    Buf told = {0};
     buf_clear(&s->answers);
+    if (item->kind == CELL_LET)
+        journal_tell(s, item, &told);
     bool ok = run_item_as_is(s, item, silent);
+    if (ok && item->kind == CELL_LET)
+        journal_put(s, &told);
+    buf_deinit(&told);
     if (!ok || s->journal.n != noted)
         return ok;
-    if (item->kind == CELL_LET)
-        journal_add(s, item->span);
-    else if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)
+    if (item->kind == CELL_COMMAND && s->binds != binds && !s->undone)
         note_command(s, item);
     else if (item->kind == CELL_EXPR && s->journals && may_write(s, item->module))
         s->unsaid++;

@@ -18,7 +18,7 @@ typedef struct Local {
     Value value;
     Module *module;
     bool graph;             /* %0 */
-    bool result; /* `%_3`: what a cell gave */
+    uint64_t result; /* `%_3`: the number of what a cell gave, among all results; 0: it is none */
     uint32_t
         depth; /* modules that `module` keeps for the variables that it used, one behind the other */
 } Local;
@@ -27,6 +27,8 @@ typedef struct Local {
 typedef struct Stale Stale;
 /* results.c: the state before a cell. */
 typedef struct Undo Undo;
+/* journal.c: the text of a result. */
+typedef struct Told Told;
 /* ask.c: a file that this session wrote. */
 typedef struct Written Written;
 
@@ -34,6 +36,9 @@ typedef enum Engine { ENGINE_AUTO, ENGINE_INTERP, ENGINE_JIT, ENGINE_GPU, ENGINE
 
 /* Of the pipeline before compiled code, when nothing is said. */
 #define OPT_LEVEL_USUAL 2
+
+/* What took so many seconds to make is not taken back unasked. */
+#define LONG_SECONDS 5.0
 
 typedef struct Imported Imported;
 typedef struct HotCode HotCode;
@@ -96,8 +101,12 @@ struct RelaySession {
     bool
         journals; /* what the running cell defines and binds goes into the journal: not what a start-up file does */
     Buf journal; /* the text of all that was defined and bound */
+    Told *told; /* what results were made by, oldest first */
+    size_t n_told, cap_told, told_most;
+    uint64_t results; /* so far */
     double journal_seconds; /* that this took */
     size_t unsaid; /* cells that are not in it, and perhaps wrote into references of variables */
+    size_t untold; /* items that are not, since they use results whose text is gone */
     Buf answers; /* what a person was asked for by the running command, each behind a blank */
     uint64_t binds; /* of variables, and of what commands made definitions of, so far */
     uint64_t defines; /* environments so far: pointers to them come again */
@@ -172,8 +181,8 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 
 /* ---- results.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Keeps the result of the running cell, which is lent; `home`: of its expression. */
-void results_keep(RelaySession *s, Value v, const Type *t, Module *home);
+/* Keeps the result of an item of the running cell, which is lent. */
+void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item);
 /* Unbinds a result, which `:undo` does not bring back. */
 void results_drop(RelaySession *s, const Local *l);
 /* Those that hold functions may call what is there no more. */
@@ -186,12 +195,23 @@ void undo_forget(RelaySession *s);
 void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was);
 /* How many functions and variables were made here, in words; false for none. */
 bool session_possessions(const RelaySession *s, Buf *out);
-/* Adds what was defined or bound to the text that `:save` writes. */
-void journal_add(RelaySession *s, Span span);
-void journal_text(RelaySession *s, const char *text, size_t len);
-void journal_part(RelaySession *s);
 /* cell.c: whether a value of the type may hold a function or a reference. */
 bool type_holds_code(const Type *t);
+
+/* ---- journal.c ------------------------------------------------------------------------------------------------------------ */
+
+/* Adds definitions to the text that `:save` writes; then a command, whose variables may be results. */
+void journal_add(RelaySession *s, Span span);
+void journal_text(RelaySession *s, const char *text, size_t len);
+/* The same of a binding, whose text is made before it runs, since it may bind the name of a result. */
+void journal_tell(RelaySession *s, const CellItem *item, Buf *out);
+void journal_put(RelaySession *s, const Buf *told);
+void journal_part(RelaySession *s);
+/* The newest result is what the item gave, for what comes to use it. */
+void journal_result(RelaySession *s, const CellItem *item);
+/* Nothing behind this place is there any more. */
+void journal_cut(RelaySession *s, size_t place);
+void journal_free(RelaySession *s);
 
 /* ---- ask.c ----------------------------------------------------------------------------------------------------------------- */
 

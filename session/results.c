@@ -1,4 +1,4 @@
-/* What a session keeps of its cells: their results as variables, what each changed, and their text. */
+/* What a session keeps of its cells: their results as variables, and what each changed. */
 #include "base/memory.h"
 #include "runtime/npy.h"
 #include "session/commands.h"
@@ -10,9 +10,6 @@
 
 /* Of results and of steps so many are kept, and fewer where they hold half of the memory that may be used up. */
 enum { KEPT_MOST = 100 };
-
-/* What took so many seconds to make is not taken back unasked. */
-static const double long_seconds = 5;
 
 static bool is_scarce(RelaySession *s)
 {
@@ -36,7 +33,7 @@ static void bind(RelaySession *s, const char *text, Value v, const Type *t, Modu
     session_bind(s, var, value_retain(v), m, false);
     Local *l = session_local(s, name, false);
     if (l)
-        l->result = true;
+        l->result = s->results;
     module_release(m);
 }
 
@@ -55,7 +52,7 @@ static const Local *oldest(const RelaySession *s, size_t *n)
     return first;
 }
 
-void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
+void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item)
 {
     char name[16];
     size_t n;
@@ -63,9 +60,11 @@ void results_keep(RelaySession *s, Value v, const Type *t, Module *home)
         return;
     Undo *noting = s->noting;
     s->noting = NULL; /* a result is no change */
+    s->results++;
+    journal_result(s, item);
     snprintf(name, sizeof name, "_%u", s->number);
-    bind(s, name, v, t, home);
-    bind(s, "_", v, t, home);
+    bind(s, name, v, t, item->module);
+    bind(s, "_", v, t, item->module);
     for (const Local *l = oldest(s, &n); l && (n > KEPT_MOST || (n > 1 && is_scarce(s)));
          l = oldest(s, &n)) {
         if (!s->results_gone)
@@ -285,7 +284,7 @@ void command_undo(CommandCall *c)
     }
     Buf names = {0};
     differences(s, u, &names);
-    if (u->seconds >= long_seconds &&
+    if (u->seconds >= LONG_SECONDS &&
         !session_confirm(s, "take %s back, which took %.0f s", buf_text(&names), u->seconds)) {
         buf_deinit(&names);
         return;
@@ -305,69 +304,10 @@ void command_undo(CommandCall *c)
     s->noting = s->undo;
     carry_back(s);
     carry_renew(s);
-    buf_cut(&s->journal, u->journal);
-    if (u->journal && u->journal <= s->journal.n)
-        s->journal.at[u->journal - 1] = '\n'; /* and no `;` of journal_part */
+    journal_cut(s, u->journal);
     s->journal_seconds = u->journal_seconds;
     s->undone = true;
     emit_printf(s, RELAY_OUTPUT_DISPLAY, "taken back: %s", buf_text(&names));
     buf_deinit(&names);
     undo_free(s, u);
-}
-
-/* ---- the journal ------------------------------------------------------------------------------------------------------------ */
-
-void journal_add(RelaySession *s, Span span)
-{
-    const Source *source = sources_get(&s->cx.sources, span.source);
-    if (source && span.to <= source->len)
-        journal_text(s, source->text + span.from, span.to - span.from);
-}
-
-void journal_text(RelaySession *s, const char *text, size_t len)
-{
-    if (!s->journals)
-        return;
-    buf_bytes(&s->journal, text, len);
-    buf_char(&s->journal, '\n');
-}
-
-/* Definitions that follow each other are one item. What is defined anew ends that of the older one, which has its own meaning of the
- * name: the `;` does. A command goes to the end of its line and ends it anyhow. */
-void journal_part(RelaySession *s)
-{
-    Buf *b = &s->journal;
-    if (!s->journals || b->n < 2 || b->at[b->n - 2] == ';')
-        return;
-    size_t line = b->n - 1;
-    while (line && b->at[line - 1] != '\n')
-        line--;
-    if (b->at[line] == ':')
-        return;
-    b->at[b->n - 1] = ';';
-    buf_char(b, '\n');
-}
-
-void command_save(CommandCall *c)
-{
-    RelaySession *s = c->s;
-    char *path = command_need(c, "a file") ? command_rest(c) : NULL;
-    if (path && session_may_write(s, path) &&
-        file_write(&s->cx.limits, s->cx.diags, path, buf_text(&s->journal), s->journal.n)) {
-        size_t lines = 0;
-        for (size_t i = 0; i < s->journal.n; i++)
-            lines += s->journal.at[i] == '\n';
-        Buf b = {0};
-        buf_printf(&b, "%zu line%s in %s; `:load` defines it all again", lines,
-                   lines == 1 ? "" : "s", path);
-        if (s->unsaid)
-            buf_printf(&b, ", without what %zu cell%s wrote into references", s->unsaid,
-                       s->unsaid == 1 ? "" : "s");
-        if (s->journal_seconds >= long_seconds)
-            buf_printf(&b, ", which took %.0f s; `:write` keeps what a variable is",
-                       s->journal_seconds);
-        emit_text(s, RELAY_OUTPUT_DISPLAY, &b);
-        buf_deinit(&b);
-    }
-    free(path);
 }

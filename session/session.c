@@ -122,7 +122,7 @@ void relay_session_free(RelaySession *s)
     world_free(s);
     ptrmap_deinit(&s->uses);
     buf_deinit(&s->jit_why);
-    buf_deinit(&s->journal);
+    journal_free(s);
     buf_deinit(&s->answers);
     free(s->loaded);
     written_forget(s);
@@ -139,9 +139,7 @@ void session_set_env(RelaySession *s, Module *env)
 void session_reset(RelaySession *s)
 {
     undo_forget(s);
-    buf_deinit(&s->journal);
-    s->journal_seconds = 0;
-    s->unsaid = 0;
+    journal_free(s);
     stops_free(s);
     stale_forget_all(s);
     free_locals(s);
