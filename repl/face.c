@@ -83,6 +83,15 @@ bool face_read(Face *f, const char *path, Buf *out)
     return status == RELAY_OK;
 }
 
+void face_start(Face *f)
+{
+    signals_begin(f->signals);
+    status_begin(f->show.status);
+    relay_session_start(f->session, show_sink(&f->show));
+    status_end(f->show.status);
+    signals_end(f->signals);
+}
+
 void face_eval(Face *f, const RelayCell *cell)
 {
     signals_begin(f->signals);

@@ -18,6 +18,8 @@ bool face_init(Face *f, const ReplOptions *options, SignalsUse use);
 void face_deinit(Face *f);
 /* Reads a text, "-" from standard input, into an empty buffer. False after a message; `worst` is its status. */
 bool face_read(Face *f, const char *path, Buf *out);
+/* Runs what the person wants of every session. */
+void face_start(Face *f);
 /* Runs one cell. */
 void face_eval(Face *f, const RelayCell *cell);
 /* Takes a whole program to a stage; `sink` NULL: what comes out is shown. */

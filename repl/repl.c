@@ -199,7 +199,7 @@ static RelayStatus run_terminal(const ReplOptions *options)
         r.face.show.input = offer;
         r.face.show.data = &r;
         greet(&r.face.show);
-        relay_session_start(r.face.session, show_sink(&r.face.show));
+        face_start(&r.face);
         relay_session_set_asker(r.face.session, (RelayAsker){ask, &r});
         converse(&r);
         status = end_status(&r);
@@ -222,6 +222,7 @@ static RelayStatus run_dumb(const ReplOptions *options)
     if (!face_init(&face, options, SIGNALS_TERMINAL))
         return face.worst;
     greet(&face.show);
+    face_start(&face);
     script_run_lines(&face, SCRIPT_PROMPTS);
     RelayStatus status = signals_ended(face.signals) ? RELAY_LIMIT : RELAY_OK;
     status = show_status(&face.show, status);

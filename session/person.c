@@ -44,21 +44,29 @@ static void show_mistakes(void *data, const RelayOutput *out)
         sink->emit(sink->data, out);
 }
 
+/* False when the file was not run to its end. */
+static bool run_file(RelaySession *s, const char *path, RelaySink *sink)
+{
+    RelaySink mistakes = {show_mistakes, sink};
+    char *text;
+    size_t len;
+    RelayStatus status = relay_session_read(s, path, &text, &len, mistakes);
+    if (status == RELAY_OK)
+        status = relay_session_eval(
+            s, &(RelayCell){.text = text, .len = len, .name = path, .silent = true, .go_on = true},
+            mistakes);
+    free(text);
+    return status != RELAY_LIMIT;
+}
+
 void relay_session_start(RelaySession *s, RelaySink sink)
 {
     static const char *const names[] = {"settings.rly", "startup.rly"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        Buf path = {0}, text = {0};
-        if (config_path(&path, names[i]) && access(path.at, R_OK) == 0 &&
-            file_load(path.at, NULL, &text))
-            relay_session_eval(s,
-                               &(RelayCell){.text = buf_text(&text),
-                                            .len = text.n,
-                                            .name = path.at,
-                                            .silent = true,
-                                            .go_on = true},
-                               (RelaySink){show_mistakes, &sink});
+    bool more = true;
+    for (size_t i = 0; i < sizeof names / sizeof *names && more; i++) {
+        Buf path = {0};
+        if (config_path(&path, names[i]) && access(path.at, R_OK) == 0)
+            more = run_file(s, path.at, &sink);
         buf_deinit(&path);
-        buf_deinit(&text);
     }
 }

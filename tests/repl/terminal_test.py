@@ -428,6 +428,46 @@ def test_start_up(open):
     t.expect_text("opt   3")
 
 
+def write_startup(state, text):
+    """The folder to give as $XDG_CONFIG_HOME."""
+    folder = os.path.join(state, "slow", "relay")
+    os.makedirs(folder, exist_ok=True)
+    with io.open(os.path.join(folder, "startup.rly"), "w") as file:
+        file.write(text)
+    return os.path.join(state, "slow")
+
+
+def test_startup_is_interrupted(open):
+    config = write_startup(open().env["TMUX_TMPDIR"],
+                           "let %x = 3;\ndef @loop(%n: int32) -> int32 { @loop(%n) }\n@loop(0)\n")
+    for words in ("", " --plain"):
+        command = "sh -c 'echo pid $$; exec \"$0\" \"$@\"' '%s'%s; echo left with $?; exec cat" % (RELAY, words)
+        t = open(command=command, XDG_CONFIG_HOME=config)
+        t.expect_text("Relay ")
+        time.sleep(0.3)
+        t.keys("C-c")
+        t.expect_text("error[E0501]: interrupted")
+        t.expect("relay>")
+        t.enter("%x")
+        t.expect("relay> %x", "3", "relay>")
+        for name in ("SIGTERM", "SIGHUP"):
+            t = open(command=command, XDG_CONFIG_HOME=config)
+            t.expect_text("Relay ")
+            pid = next(line.split()[1] for line in t.lines() if line.startswith("pid "))
+            time.sleep(0.3)
+            os.kill(int(pid), getattr(signal, name))
+            t.expect_text("left with 3")
+
+
+def test_plain_starts_as_others_do(open):
+    config = write_startup(open().env["TMUX_TMPDIR"], "let %x = 3;\n")
+    for kw in ({"command": "'%s' --plain" % RELAY}, {"TERM": "dumb"}):
+        t = open(XDG_CONFIG_HOME=config, **kw)
+        t.expect("relay>")
+        t.enter("%x")
+        t.expect("relay> %x", "3", "relay>")
+
+
 def test_history_of_two(open):
     a, b = open(), open()
     a.enter("10 + 1")
