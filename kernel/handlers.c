@@ -501,11 +501,12 @@ static void hand_over(Channel *c)
     c->handed++;
 }
 
-/* Front ends take the end of any request for that of the cell, which goes on. */
+/* Front ends take the end of any request for that of the cell, which goes on. What runs at the start is no cell. */
 static void still_busy(Channel *c)
 {
-    channel_publish_for(c, c->kernel->aside.shell->request.header_text, "status",
-                        json_pack("{s:s}", "execution_state", "busy"));
+    Str cell = c->kernel->aside.shell->request.header_text;
+    if (cell.len)
+        channel_publish_for(c, cell, "status", json_pack("{s:s}", "execution_state", "busy"));
 }
 
 static void log_refusal(Channel *c, const char *why)

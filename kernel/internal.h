@@ -41,6 +41,7 @@ typedef struct Kernel {
     int parent; /* the launcher's process, when it said so; else 0 */
     int started_by; /* the process that started this one */
     int stop_read, stop_write; /* a pipe: readable when the threads are to end */
+    bool sandbox; /* no file is read */
     atomic_bool stopping;
     atomic_bool interrupted; /* since the running cell began */
     sem_t shell_ended;

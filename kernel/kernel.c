@@ -270,6 +270,21 @@ void channel_serve_beside(Channel *c, int fd, int milliseconds)
         serve_waiting(b);
 }
 
+static void log_output(void *data, const RelayOutput *out)
+{
+    kernel_log(data, "at the start: %s", out->title ? out->title : "");
+}
+
+/* What a person wants of every session may take long: requests are answered meanwhile as while a cell runs. */
+static void start_session(Channel *shell)
+{
+    Kernel *k = shell->kernel;
+    working_begin(shell, true);
+    aside_lend(&k->aside);
+    relay_session_start(k->session, (RelaySink){log_output, k});
+    aside_take_back(&k->aside);
+}
+
 static void *shell_main(void *data)
 {
     Channel *c = data;
@@ -277,7 +292,11 @@ static void *shell_main(void *data)
     memory_patient(true);
     crash_own_stack();
     aside_own(&k->aside);
+    if (!k->sandbox)
+        start_session(c);
+    relay_session_set_asker(k->session, (RelayAsker){asking_ask, &k->asking});
     aside_note(c);
+    serve_waiting(c);
     while (!atomic_load(&k->stopping)) {
         Watch watches[] = {{c->socket, -1, false},
                            {k->sockets[CHANNEL_STDIN], -1, false},
@@ -381,11 +400,6 @@ static bool enter_sandbox(Kernel *k, Buf *why)
     return sandbox_enter(NULL, 0, SANDBOX_NETWORK, why);
 }
 
-static void log_output(void *data, const RelayOutput *out)
-{
-    kernel_log(data, "at the start: %s", out->title ? out->title : "");
-}
-
 /* A pipe may give its text late. Until then there is nothing that must end in order, and SIGTERM ends the process. */
 static bool load_connection(Kernel *k, const char *path, Buf *why)
 {
@@ -400,6 +414,7 @@ static bool load_connection(Kernel *k, const char *path, Buf *why)
 
 static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
 {
+    k->sandbox = options->sandbox;
     json_set_alloc_funcs(memory_alloc, free);
     /* The tables of Jansson get their seed before there are threads. */
     json_object_seed(0);
@@ -436,12 +451,8 @@ static bool kernel_open(Kernel *k, const KernelOptions *options, Buf *why)
     k->session = relay_session_new(&(RelayOptions){.color = true, .width = 100});
     if (!k->session)
         buf_str(why, "there is no memory for a session");
-    else if (options->sandbox)
+    else if (k->sandbox)
         relay_session_set(k->session, "cache", "off");
-    else
-        relay_session_start(k->session, (RelaySink){log_output, k});
-    if (k->session)
-        relay_session_set_asker(k->session, (RelayAsker){asking_ask, &k->asking});
     return k->session != NULL;
 }
 

@@ -94,6 +94,50 @@ class Interrupts(unittest.TestCase):
             self.assertEqual(client.receive("shell")["content"]["status"], "error")
 
 
+class Startup(unittest.TestCase):
+    """The file that a person wants to be run first may take long."""
+
+    def kernel(self, text):
+        config = tempfile.mkdtemp(prefix="relay-config-")
+        self.addCleanup(shutil.rmtree, config)
+        os.mkdir(os.path.join(config, "relay"))
+        with open(os.path.join(config, "relay", "startup.rly"), "w") as file:
+            file.write(text)
+        return Kernel(environment={"XDG_CONFIG_HOME": config})
+
+    def interrupted(self, interrupt):
+        with self.kernel("let %first = 41;\n" + LOOP + "\n") as kernel:
+            client = kernel.client()
+            self.assertEqual(client.ask("kernel_info_request", {})[0]["status"], "ok")
+            request = client.send("execute_request", {"code": "%first + 1"})
+            time.sleep(0.3)
+            self.assertFalse(client.sockets["shell"].poll(0), "the cell did not wait")
+            interrupt(kernel, client)
+            reply = client.receive("shell", 10)
+            self.assertIsNotNone(reply, "the start goes on")
+            self.assertEqual(reply["content"]["status"], "ok")
+            self.assertEqual([m["content"]["data"]["text/plain"] for m in client.published(request)
+                              if m["header"]["msg_type"] == "execute_result"], ["42"])
+            self.assertIn("at the start: interrupted", kernel.output())
+
+    def test_interrupt_message(self):
+        self.interrupted(lambda kernel, client: client.ask("interrupt_request", {}, "control"))
+
+    def test_interrupt_signal(self):
+        self.interrupted(lambda kernel, client: kernel.process.send_signal(signal.SIGINT))
+
+    def test_shutdown(self):
+        with self.kernel(LOOP) as kernel:
+            client = kernel.client()
+            self.assertEqual(client.ask("shutdown_request", {"restart": False}, "control")[0]["status"], "ok")
+            self.assertEqual(kernel.wait(5), 0, kernel.output())
+
+    def test_terminate(self):
+        with self.kernel(LOOP) as kernel:
+            kernel.process.terminate()
+            self.assertEqual(kernel.wait(5), 0, kernel.output())
+
+
 class Clients(unittest.TestCase):
     def test_two(self):
         with Kernel() as kernel:
