@@ -131,7 +131,7 @@ static void run_cell(Script *s)
                           .name = "input",
                           .line = s->line,
                           .number = ++s->cells,
-                          .go_on = true};
+                          .go_on = s->use != SCRIPT_PROMPTS};
         face_eval(s->face, &cell);
     }
     drop_cell(s);

@@ -468,6 +468,19 @@ def test_plain_starts_as_others_do(open):
         t.expect("relay> %x", "3", "relay>")
 
 
+def test_plain_answers_what_uses_what_failed(open):
+    t = open(command="'%s' --plain" % RELAY)
+    t.expect("relay>")
+    t.enter("def @f(%x: int32) -> int32 { @missing(%x) }")
+    t.expect_text("nothing defines `@missing`")
+    t.enter("@f(1)")
+    t.expect_text("nothing defines `@f`")
+    t.enter("let %x = 1 + ();")
+    t.expect_text("not a tensor")
+    t.enter("%x")
+    t.expect_text("there is no variable `%x` here")
+
+
 def test_history_of_two(open):
     a, b = open(), open()
     a.enter("10 + 1")
