@@ -88,6 +88,15 @@ static void note_definitions(RelaySession *s, const CellItem *item, const Module
     }
 }
 
+static void note_same_types(RelaySession *s, const Redefinition *r)
+{
+    for (size_t i = 0; i < r->same.n; i++) {
+        const TypeDef *def = r->same.entries[i].key;
+        if (def)
+            undo_note_type(s, def->name);
+    }
+}
+
 static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
 {
     Redefinition r;
@@ -100,6 +109,7 @@ static bool run_definitions(RelaySession *s, const CellItem *item, bool silent)
     if (ok && anew)
         journal_part(s);
     if (ok) {
+        note_same_types(s, &r);
         revive(s, r.m, &revived);
         note_definitions(s, item, r.m, &revived);
     }

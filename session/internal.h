@@ -193,6 +193,8 @@ void undo_keep(RelaySession *s, Undo *u);
 void undo_forget(RelaySession *s);
 /* The variable of that name becomes another, or none; NULL: there was none. */
 void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was);
+/* The type of that name is defined again as it was. */
+void undo_note_type(RelaySession *s, const Name *name);
 /* How many functions and variables were made here, in words; false for none. */
 bool session_possessions(const RelaySession *s, Buf *out);
 /* cell.c: whether a value of the type may hold a function or a reference. */

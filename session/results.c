@@ -108,6 +108,7 @@ struct Undo {
     Undo *older;
     Module *env;
     PtrMap failed; /* names of definitions among these that are wrong, as keys */
+    PtrMap same; /* names of types that were defined again as they were, as keys */
     Changed *changed;
     size_t n, cap;
     Stale *stale;
@@ -124,6 +125,7 @@ static void undo_free(RelaySession *s, Undo *u)
     }
     free(u->changed);
     ptrmap_deinit(&u->failed);
+    ptrmap_deinit(&u->same);
     stale_free_list(s, u->stale);
     module_release(u->env);
     free(u);
@@ -184,20 +186,34 @@ void undo_note(RelaySession *s, const Name *name, bool graph, const Local *was)
     module_retain(was->module);
 }
 
-/* How many definitions and variables are others than they were in the step, and their names. */
+void undo_note_type(RelaySession *s, const Name *name)
+{
+    if (s->noting)
+        ptrmap_put(&s->noting->same, name, NULL);
+}
+
+/* The function of that name; NULL: there is none, or it failed. */
+static const Function *find_right(const Module *env, const PtrMap *failed, const Name *name)
+{
+    const Def *d = module_find(env, name);
+    return d && !ptrmap_has(failed, name) ? d->fn : NULL;
+}
+
+/* How many definitions and variables are others than they were in the step, or were made again, and their names. */
 static size_t differences(const RelaySession *s, const Undo *u, Buf *names)
 {
     size_t n = 0;
     const Module *env = s->env;
-    for (size_t i = 0; env != u->env && i < env->types.n; i++) {
+    for (size_t i = 0; i < env->types.n; i++) {
         const TypeDef *t = env->types.at[i];
-        if (module_find_type(u->env, t->name) != t)
+        bool anew = module_find_type(u->env, t->name) != t || ptrmap_has(&u->same, t->name);
+        if (anew && !t->broken)
             buf_printf(names, "%s%s", n++ ? ", " : "", t->name->text);
     }
     for (size_t i = 0; env != u->env && i < env->defs.n; i++) {
         const Def *d = &env->defs.at[i];
-        const Def *old = d->fn && !d->imported ? module_find(u->env, d->name) : NULL;
-        if (d->fn && !d->imported && (!old || old->fn != d->fn))
+        if (d->fn && !d->imported &&
+            find_right(env, &s->failed_names, d->name) != find_right(u->env, &u->failed, d->name))
             buf_printf(names, "%s@%s", n++ ? ", " : "", d->name->text);
     }
     PtrMap seen[2] = {{0}, {0}};
