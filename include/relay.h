@@ -111,6 +111,8 @@ typedef struct RelayCell {
     const char *name; /* what diagnostics call it: "In[4]", "tour.rly"; NULL: "input" */
     bool silent; /* evaluate, but emit no result */
     bool go_on; /* after an item that fails run the next one, as if each were a cell of its own */
+    bool
+        items; /* each item is a cell of its own, as if somebody typed them, with the numbers behind the latest one */
     uint32_t line; /* the line of the file `name` at which the text begins; 0: 1 */
     uint32_t
         number; /* somebody typed it as this one: its result is kept as `%_` and `%_<number>`, and `:undo` can take it back; 0: no */

@@ -199,7 +199,8 @@ void script_run_file(Face *face, const char *path)
     Buf text = {0};
     if (face_read(face, path, &text)) {
         const char *name = strcmp(path, "-") == 0 ? "input" : path;
-        RelayCell cell = {.text = buf_text(&text), .len = text.n, .name = name, .go_on = true};
+        RelayCell cell = {
+            .text = buf_text(&text), .len = text.n, .name = name, .go_on = true, .items = true};
         face_eval(face, &cell);
     }
     buf_deinit(&text);

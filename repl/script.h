@@ -11,7 +11,7 @@ typedef enum ScriptUse {
 
 /* Runs standard input cell by cell, each as soon as its last line has come. */
 void script_run_lines(Face *face, ScriptUse use);
-/* Runs a file as one cell, so that its definitions may refer to later ones. */
+/* Runs a file as one text, each item a cell: definitions in a row are one, and may refer to later ones. */
 void script_run_file(Face *face, const char *path);
 
 #endif

@@ -557,6 +557,20 @@ static bool cell_item(Cell *c)
     return true;
 }
 
+/* The same as a cell of its own. */
+static bool typed_item(Cell *c)
+{
+    RelaySession *s = c->s;
+    session_load_prelude(s);
+    s->number = s->numbers + 1;
+    s->undone = false;
+    Undo *before = undo_take(s);
+    bool more = cell_item(c);
+    undo_keep(s, before);
+    s->numbers += more;
+    return more;
+}
+
 /* What one item has to say is shown before the next one runs. Behind an item that fails, the rest of a cell is checked and not run; a
  * script runs on, unless nobody knows where its next item begins. */
 RelayStatus cell_run(RelaySession *s, CellRun run)
@@ -567,7 +581,7 @@ RelayStatus cell_run(RelaySession *s, CellRun run)
         forget_failed(s);
     cell_parser_init(&c.parser, &s->cx, run.source);
     for (bool more = true; more;) {
-        more = cell_item(&c);
+        more = run.items ? typed_item(&c) : cell_item(&c);
         RelayStatus status = session_status(s);
         worst = status > worst ? status : worst;
         more = more && !s->quit && s->cx.limits.hit == LIMIT_NONE;
@@ -593,6 +607,8 @@ static void eval(void *data)
     session_begin(s, call->sink);
     session_load_prelude(s);
     s->number = cell->number;
+    s->numbers = cell->number ? cell->number : s->numbers;
+    s->by_items = cell->items;
     s->journals = cell->number || !cell->silent;
     s->undone = false;
     Undo *before = cell->number ? undo_take(s) : NULL;
@@ -602,8 +618,10 @@ static void eval(void *data)
     sources_set_first_line(&s->cx.sources, source, cell->line);
     RelayStatus worst = RELAY_OK;
     if (source)
-        worst =
-            cell_run(s, (CellRun){.source = source, .silent = cell->silent, .go_on = cell->go_on});
+        worst = cell_run(s, (CellRun){.source = source,
+                                      .silent = cell->silent,
+                                      .go_on = cell->go_on,
+                                      .items = cell->items});
     else if (!limit_refused(&s->cx.limits))
         diag_error(s->cx.diags, E0402_USAGE, (Span){0}, "the text cannot be kept: it is too large");
     undo_keep(s, before);

@@ -94,6 +94,8 @@ struct RelaySession {
     char *loaded; /* the file that was last; NULL: none was */
     unsigned lives; /* displays so far that replace what they showed */
     uint32_t number; /* of the running cell, if somebody typed it */
+    uint32_t numbers; /* the latest of them */
+    bool by_items; /* the running text has many such cells */
     bool results_gone; /* some were let go of, and that was said */
     bool undone; /* the running cell took another one back */
     Undo *undo; /* newest first */
@@ -613,7 +615,7 @@ void command_run(RelaySession *s, const CellItem *item);
 /* cell.c: the items of a source, one after the other, up to one that fails. */
 typedef struct CellRun {
     uint32_t source;
-    bool silent, go_on;
+    bool silent, go_on, items; /* as of RelayCell */
 } CellRun;
 RelayStatus cell_run(RelaySession *s, CellRun run);
 /* The functions of env that `names` reach, as a module of their own. */

@@ -67,7 +67,7 @@ void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item)
     bind(s, "_", v, t, item->module);
     for (const Local *l = oldest(s, &n); l && (n > KEPT_MOST || (n > 1 && is_scarce(s)));
          l = oldest(s, &n)) {
-        if (!s->results_gone)
+        if (!s->results_gone && !s->by_items)
             emit_printf(s, RELAY_OUTPUT_STREAM,
                         "note: `%%%s` and older results are let go of: %s\n", l->var->name->text,
                         n > KEPT_MOST ? "the newest 100 are kept" : "memory is scarce");
@@ -114,6 +114,7 @@ struct Undo {
     Stale *stale;
     size_t journal;
     double journal_seconds;
+    double began; /* in seconds of the running call */
     double seconds; /* that the cell behind it took */
 };
 
@@ -150,6 +151,7 @@ Undo *undo_take(RelaySession *s)
 {
     Undo *u = memory_zeroed(1, sizeof *u);
     if (u) {
+        u->began = session_seconds(s);
         u->env = module_retain(s->env);
         for (size_t i = 0; i < s->failed_names.n; i++)
             if (s->failed_names.entries[i].key)
@@ -236,7 +238,9 @@ void undo_keep(RelaySession *s, Undo *u)
     Buf names = {0};
     if (!u)
         return;
-    bool keep = !s->fresh && !s->undone && differences(s, u, &names) > 0;
+    /* Else another one was taken back, or all was forgotten. */
+    bool whole = s->noting == u;
+    bool keep = whole && differences(s, u, &names) > 0;
     buf_deinit(&names);
     s->noting = keep ? u : s->undo;
     if (!keep) {
@@ -244,7 +248,7 @@ void undo_keep(RelaySession *s, Undo *u)
         return;
     }
     u->older = s->undo;
-    u->seconds = session_seconds(s);
+    u->seconds = session_seconds(s) - u->began;
     s->journal_seconds += u->seconds;
     s->undo = u;
     size_t n = 1;
