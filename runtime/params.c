@@ -4,6 +4,7 @@
 #include "runtime/npy.h"
 #include "runtime/npy_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +179,10 @@ bool params_read(Limits *limits, Diags *diags, const char *path,
                  bool (*found)(void *data, const char *name, Tensor *t), void *data)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-        diag_error(diags, E0401_FILE, (Span){0},
-                   "cannot read `%s`: it is no file, which can be read at any place", path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        diag_error(diags, E0401_FILE, (Span){0}, "cannot read `%s`: %s", path,
+                   S_ISDIR(st.st_mode) ? strerror(EISDIR)
+                                       : "it is no file, which can be read at any place");
         return false;
     }
     if (!begins_as_list(path))

@@ -215,8 +215,9 @@ static const Local *variable_of(CommandCall *c)
     Str word = command_word(c);
     at.to = at.from + (uint32_t)word.len;
     bool is = word.len > 1 && word.ptr[0] == '%';
+    bool graph = is && word.ptr[1] >= '0' && word.ptr[1] <= '9';
     const Local *l =
-        is ? session_local(c->s, ctx_name_str(&c->s->cx, (Str){word.ptr + 1, word.len - 1}), false)
+        is ? session_local(c->s, ctx_name_str(&c->s->cx, (Str){word.ptr + 1, word.len - 1}), graph)
            : NULL;
     if (l)
         return l;
