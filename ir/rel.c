@@ -201,6 +201,11 @@ bool rel_agrees(const Type *t, const Type *needed)
 static bool assign_plain(Rel *r, int which, const Type *t)
 {
     const Type **at = which < 0 ? &r->out : &r->in[which];
+    if (which < 0 && !rel_agrees(*at, t)) {
+        rel_error(r, E0303_RUNTIME_SHAPE, -1, "`%s` gives `%s` where its type says `%s`",
+                  r->op->name, type_str(r->cx, t), type_str(r->cx, *at));
+        return false;
+    }
     if (!rel_agrees(*at, t)) {
         rel_error(r, E0202_SHAPE, which, "`%s` gets `%s` where it needs `%s`", r->op->name,
                   type_str(r->cx, *at), type_str(r->cx, t));
@@ -232,7 +237,15 @@ const Type *op_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32
         .running = true,
         .assign = assign_plain,
     };
-    RelResult result = op->rel(&r);
+    /* What the values of arguments say is to be what is said without them, as the checker does: of the same rank above all. */
+    RelResult result = REL_DONE;
+    if (values && op->flags & OP_SHAPE_FROM_DATA) {
+        r.values = NULL;
+        result = op->rel(&r);
+        r.values = values;
+    }
+    if (result == REL_DONE)
+        result = op->rel(&r);
     if (result == REL_WAIT)
         diag_error(cx->diags, E0208_UNSOLVED, span, "the result of `%s` cannot be determined",
                    op->name);

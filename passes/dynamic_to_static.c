@@ -122,7 +122,8 @@ static Expr *to_static(Ctx *cx, Module *module, const Call *call, const char *co
             return NULL;
     }
     Expr *made = ops_call(&m, name, n, args, n_attrs, attrs);
-    return made && expr_try_type_ops(cx, made) ? made : NULL;
+    bool good = made && expr_try_type_ops(cx, made) && rel_agrees(made->type, call->base.type);
+    return good ? made : NULL;
 }
 
 Expr *fold_shape_argument(Ctx *cx, Module *module, const Call *call)
@@ -148,7 +149,7 @@ static Expr *make_static(Rewriter *rw, const Expr *old, Expr *now)
     Expr *known = NULL;
     if (now->kind == EXPR_VAR)
         known = known_variable(rw, old);
-    else if (now->kind == EXPR_CALL)
+    else if (now->kind == EXPR_CALL && expr_try_type_ops(rw->cx, now))
         known = fold_shape_argument(rw->cx, rw->module, expr_as_call(now));
     now = known ? known : now;
     if (now->kind != EXPR_CALL || !expr_try_type_ops(rw->cx, now))

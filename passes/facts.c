@@ -439,11 +439,12 @@ bool total_of(Totality *t, const Expr *e)
  * choice takes LLVM time beyond all proportion. */
 #define TENSORS_MOST 64
 
-/* The checker knows no values: a shape that it found needs none. */
+/* The checker knows no values: a shape that it found needs none. That of a scalar has no extents that could be unknown, and still it is
+ * the values that say whether there is one. */
 static bool is_shape_known(const Call *call, const Op *op)
 {
-    return !(op->flags & OP_SHAPE_FROM_DATA) ||
-           (call->base.type && type_is_static(call->base.type));
+    const Type *t = op->flags & OP_SHAPE_FROM_DATA ? call->base.type : NULL;
+    return !(op->flags & OP_SHAPE_FROM_DATA) || (t && type_find(t)->n > 0 && type_is_static(t));
 }
 
 bool call_has_elements(const Call *call)

@@ -47,6 +47,13 @@ static const Type *shape_arg(Rel *r, uint32_t i)
     return r->failed ? NULL : t;
 }
 
+/* Argument i, of type t, as one integer: a scalar or a vector of one. Reports else. */
+static bool is_number(Rel *r, uint32_t i, const Type *t)
+{
+    bool one = t->n == 1 && dim_agrees(t->dims[0], 1);
+    return rel_is_int(r, i, t) && (one || rel_is_scalar(r, i, t));
+}
+
 static bool extents_good(Rel *r, uint32_t i, int n, const int64_t *dims)
 {
     for (int k = 0; k < n; k++) {
@@ -102,18 +109,18 @@ static RelResult rel_dyn_full(Rel *r)
 #define SHAPES_rel_dyn_broadcast_to "(d...), (r) -> (shape...)"
 static RelResult rel_dyn_broadcast_to(Rel *r)
 {
-    const Type *t = rel_tensor(r, 0);
+    const Type *t = rel_tensor(r, 0), *shape = t ? shape_arg(r, 1) : NULL;
     Dim dims[TENSOR_RANK_MOST];
-    if (!t)
+    if (!shape)
         return rel_blocked(r);
     int n = rel_ints_of(r, 1, dims, TENSOR_RANK_MOST);
-    bool fits = n < 0 || (int)t->n <= n;
+    bool fits = shape->dims[0] < 0 || (Dim)t->n <= shape->dims[0];
     for (int k = 1; fits && n >= 0 && k <= (int)t->n; k++)
         fits = t->dims[t->n - (uint32_t)k] == 1 ||
                dim_agrees(t->dims[t->n - (uint32_t)k], dims[n - k]);
     if (fits)
         return filled(r, 1, t->dtype);
-    rel_error(r, E0303_RUNTIME_SHAPE, 0, "`%s` cannot be broadcast to the shape that is asked for",
+    rel_error(r, E0202_SHAPE, 0, "`%s` cannot be broadcast to the shape that is asked for",
               type_str(r->cx, t));
     return REL_FAILED;
 }
@@ -142,12 +149,13 @@ static RelResult rel_dyn_tile(Rel *r)
 static RelResult rel_dyn_one_hot(Rel *r)
 {
     const Type *index = rel_tensor(r, 0), *on = index ? rel_tensor(r, 1) : NULL;
-    const Type *depth = on ? rel_tensor(r, 3) : NULL;
+    const Type *off = on ? rel_tensor(r, 2) : NULL, *depth = off ? rel_tensor(r, 3) : NULL;
     Dim dims[TENSOR_RANK_MOST + 1], d = DIM_ANY;
     if (!depth)
         return rel_blocked(r);
     int axis = rel_axis(r, attrs_int(r->attrs, "axis", -1), index->n + 1);
-    if (axis < 0 || !rel_is_int(r, 0, index) || !rel_is_int(r, 3, depth))
+    if (axis < 0 || !rel_is_int(r, 0, index) || !rel_is_scalar(r, 1, on) ||
+        !rel_is_scalar(r, 2, off) || !rel_is_int(r, 3, depth) || !rel_is_scalar(r, 3, depth))
         return REL_FAILED;
     if (rel_ints_of(r, 3, &d, 1) == 1 && !extents_good(r, 3, 1, &d))
         return REL_FAILED;
@@ -166,7 +174,7 @@ static RelResult rel_dyn_topk(Rel *r)
     if (!count)
         return rel_blocked(r);
     int axis = rel_axis(r, attrs_int(r->attrs, "axis", -1), t->n);
-    if (axis < 0 || !rel_is_int(r, 1, count))
+    if (axis < 0 || !is_number(r, 1, count))
         return REL_FAILED;
     for (uint32_t i = 0; i < t->n; i++)
         dims[i] = t->dims[i];
@@ -190,6 +198,8 @@ static RelResult rel_dyn_expand_dims(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     if (!at)
         return rel_blocked(r);
+    if (!is_number(r, 1, at))
+        return REL_FAILED;
     if (rel_ints_of(r, 1, &axis, 1) < 1)
         return rel_unknown(r, t->dtype, more < 0 || more > TENSOR_RANK_MOST ? -1 : t->n + more);
     int first = rel_axis(r, axis, t->n + 1);
@@ -210,6 +220,8 @@ static RelResult rel_dyn_squeeze(Rel *r)
     uint32_t rank = 0;
     if (!axes)
         return rel_blocked(r);
+    if (!rel_is_int(r, 1, axes) || (axes->n > 0 && !rel_rank(r, 1, axes, 1)))
+        return REL_FAILED;
     int n = rel_ints_of(r, 1, at, TENSOR_RANK_MOST);
     Dim dropped = axes->n == 0 ? 1 : axes->dims[0]; /* negative: nobody knows */
     if (n < 0)
@@ -218,6 +230,10 @@ static RelResult rel_dyn_squeeze(Rel *r)
         int axis = rel_axis(r, at[i], t->n);
         if (axis < 0)
             return REL_FAILED;
+        if (drop[axis]) {
+            rel_error(r, E0303_RUNTIME_SHAPE, 1, "axis %d cannot be dropped twice", axis);
+            return REL_FAILED;
+        }
         if (t->dims[axis] != 1 && t->dims[axis] >= 0) {
             rel_error(r, E0303_RUNTIME_SHAPE, 0, "axis %d has %lld elements and cannot be dropped",
                       axis, (long long)t->dims[axis]);
@@ -233,14 +249,16 @@ static RelResult rel_dyn_squeeze(Rel *r)
 
 /* ---- dyn.strided_slice --------------------------------------------------------------------------- */
 
+/* Axes that no begin is for are taken whole. */
 static int slices_of(int rank, const int64_t *shape, bool sizes,
                      const int64_t (*v)[TENSOR_RANK_MOST], const int *n, Slice *out)
 {
     for (int i = 0; i < rank; i++) {
-        int64_t step = i < n[2] && !sizes ? v[2][i] : 1;
+        bool cut = i < n[0];
+        int64_t step = cut && i < n[2] && !sizes ? v[2][i] : 1;
         if (step == 0)
             return i;
-        slice_axis(shape[i], sizes, i < n[0] ? &v[0][i] : NULL, i < n[1] ? &v[1][i] : NULL, step,
+        slice_axis(shape[i], sizes, cut ? &v[0][i] : NULL, cut && i < n[1] ? &v[1][i] : NULL, step,
                    &out[i]);
     }
     return -1;
@@ -251,11 +269,12 @@ static int slices_of(int rank, const int64_t *shape, bool sizes,
 static RelResult rel_dyn_strided_slice(Rel *r)
 {
     const Type *t = rel_tensor(r, 0), *begin = t ? shape_arg(r, 1) : NULL;
+    const Type *end = begin ? shape_arg(r, 2) : NULL, *strides = end ? shape_arg(r, 3) : NULL;
     int64_t v[3][TENSOR_RANK_MOST];
     int n[3];
     Slice parts[TENSOR_RANK_MOST];
     Dim dims[TENSOR_RANK_MOST];
-    if (!begin)
+    if (!strides)
         return rel_blocked(r);
     bool known = dims_static(t->n, t->dims);
     for (uint32_t i = 0; i < 3; i++) {

@@ -57,6 +57,8 @@ def reshape(g, name):
 def dyn_reshape(g, name):
     for shape, codes in RESHAPES:
         x, zero = g.array(shape), 0 in shape
+        if len(reshape_codes(shape, codes, zero)) != len(codes):
+            continue  # its type has as many axes as there are codes
         yield Case(f"dyn.reshape({{}}, {{}}, newshape=[], allowzero={zero})", [x, np.array(codes, "int64")],
                    lambda: x.reshape(reshape_codes(shape, codes, zero)))
 
