@@ -1,6 +1,8 @@
 /* Writing and reading at positions that are data, and operators on sequences. */
 #include "stdlib/ops/ops.h"
 
+#include "base/number.h"
+
 #include "te/loops.h"
 
 #include <string.h>
@@ -429,9 +431,15 @@ static RelResult rel_invert_permutation(Rel *r)
 static bool kernel_invert_permutation(OpCall *c)
 {
     Tensor *x = kernel_arg(c, 0), *out = x ? kernel_out(c, 0) : NULL;
+    int64_t first = 0;
     for (int64_t i = 0; out && i < x->size && !limit_hit_at(&c->cx->limits, i); i++) {
         int64_t at = kernel_index(c, kernel_int(x, i), x->size);
-        if (at < 0) {
+        first = i == 0 ? at : first;
+        bool again = at >= 0 && i > 0 && (at == first || kernel_int(out, at) != 0);
+        if (again)
+            diag_error(c->cx->diags, E0304_INDEX, c->span, "%lld stands twice in a permutation",
+                       (long long)at);
+        if (at < 0 || again) {
             tensor_release(out);
             out = NULL;
             break;
@@ -577,9 +585,12 @@ static RelResult rel_sparse_to_dense(Rel *r)
         !rel_dtypes_agree(r, 1, v, 2, rest))
         return REL_FAILED;
     if (index->n > 2 || v->n > 1 || (index->n < 2 && n >= 0 && n != 1) ||
-        (index->n == 2 && !dim_agrees(index->dims[1], n))) {
-        rel_error(r, E0202_SHAPE, 0, "indices `%s` and values `%s` do not fit a result of rank %d",
-                  type_str(r->cx, index), type_str(r->cx, v), n);
+        (index->n == 2 && !dim_agrees(index->dims[1], n)) ||
+        (v->n == 1 && !dim_agrees(v->dims[0], index->n ? index->dims[0] : 1))) {
+        Diag *d = rel_error(r, E0202_SHAPE, 0,
+                            "indices `%s` and values `%s` do not fit a result of rank %d",
+                            type_str(r->cx, index), type_str(r->cx, v), n);
+        diag_help(d, "each row of the indices names one place; there is a value for each, or one");
         return REL_FAILED;
     }
     return known ? rel_out_tensor(r, v->dtype, (uint32_t)n, dims) : rel_unknown(r, v->dtype, n);
@@ -623,9 +634,9 @@ static bool diagonals_fit(const Type *t, const Type *d, int64_t k1, int64_t k2)
     for (uint32_t i = 0; i + 2 < t->n; i++)
         if (!dim_agrees(t->dims[i], d->dims[i]))
             return false;
-    Dim rows = t->dims[t->n - 2], columns = t->dims[t->n - 1];
-    if ((rows >= 0 && rows <= -k1) || (columns >= 0 && columns <= k2) ||
-        (k1 != k2 && !dim_agrees(d->dims[d->n - 2], k2 - k1 + 1)))
+    Dim rows = t->dims[t->n - 2], columns = t->dims[t->n - 1], bands;
+    if (!int64_sub(k2, k1, &bands) || !int64_add(bands, 1, &bands) || (rows >= 0 && k1 <= -rows) ||
+        (columns >= 0 && columns <= k2) || (k1 != k2 && !dim_agrees(d->dims[d->n - 2], bands)))
         return false;
     if (rows < 0 || columns < 0)
         return true;

@@ -13,11 +13,14 @@ static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
 static RelResult rel_valid(Rel *r)
 {
-    const Type *t = rel_tensor(r, 0), *threshold = t ? rel_tensor(r, 1) : NULL;
-    if (!threshold)
+    const Type *t = rel_tensor(r, 0);
+    if (!t)
         return rel_blocked(r);
     if (!rel_rank(r, 0, t, 3))
         return REL_FAILED;
+    RelResult scalars = rel_are_scalars(r, 1);
+    if (scalars != REL_DONE)
+        return scalars;
     return rel_set_output(
         r, type_tuple(r->cx, 3,
                       (const Type *[]){type_tensor(r->cx, int32_dtype, 1, t->dims), t,
@@ -86,11 +89,16 @@ static bool kernel_valid(OpCall *c)
 
 static RelResult rel_nms(Rel *r)
 {
-    const Type *t = rel_tensor(r, 0);
-    if (!t)
+    const Type *t = rel_tensor(r, 0), *valid = t ? rel_tensor(r, 1) : NULL;
+    const Type *indices = valid ? rel_tensor(r, 2) : NULL;
+    if (!indices)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, 3))
+    if (!rel_rank(r, 0, t, 3) || !rel_is_int(r, 1, valid) || !rel_is_int(r, 2, indices) ||
+        !rel_has_shape(r, 1, valid, 1, t->dims) || !rel_has_shape(r, 2, indices, 2, t->dims))
         return REL_FAILED;
+    RelResult scalars = rel_are_scalars(r, 3);
+    if (scalars != REL_DONE)
+        return scalars;
     if (!attrs_bool(r->attrs, "return_indices"))
         return rel_set_output(r, t);
     return rel_set_output(
@@ -269,13 +277,23 @@ static bool is_onnx(const Attrs *a)
     return str_is(attrs_string(a, "output_format"), "onnx");
 }
 
+/* Boxes are of four corners, and as many as there are scores of each class. */
+static bool boxes_fit(Rel *r, const Type *boxes, const Type *scores, int class_axis)
+{
+    return rel_rank(r, 1, scores, 3) &&
+           rel_has_shape(r, 0, boxes, 3, (Dim[]){scores->dims[0], scores->dims[3 - class_axis], 4});
+}
+
 static RelResult rel_all_class(Rel *r)
 {
     const Type *boxes = rel_tensor(r, 0), *scores = boxes ? rel_tensor(r, 1) : NULL;
     if (!scores)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, boxes, 3) || !rel_rank(r, 1, scores, 3))
+    if (!boxes_fit(r, boxes, scores, 1))
         return REL_FAILED;
+    RelResult scalars = rel_are_scalars(r, 2);
+    if (scalars != REL_DONE)
+        return scalars;
     Dim b = scores->dims[0], n = dims_product(2, scores->dims + 1);
     Dim all = dims_product(3, scores->dims);
     const Type *one = type_tensor(r->cx, int64_dtype, 1, (Dim[]){1});
@@ -312,10 +330,6 @@ static bool by_class_begin(OpCall *c, ByClass *s, int class_axis)
     s->n = shape[3 - class_axis];
     s->stride = class_axis == 1 ? s->n : 1;
     s->step = class_axis == 1 ? 1 : s->classes;
-    if (s->boxes->shape[0] != s->batches || s->boxes->shape[1] != s->n || s->boxes->shape[2] != 4) {
-        diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span, "`boxes` and `scores` do not fit");
-        return false;
-    }
     s->order = kernel_scored(c, s->n);
     s->kept = tensor_new(&c->cx->limits, int64_dtype, 1, &s->n);
     return s->order && s->kept && box_set_begin(c, &s->set, s->n);
@@ -396,11 +410,18 @@ static RelResult rel_regular(Rel *r)
     const Type *boxes = rel_tensor(r, 0), *scores = boxes ? rel_tensor(r, 1) : NULL;
     if (!scores)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, boxes, 3) || !rel_rank(r, 1, scores, 3))
+    if (!boxes_fit(r, boxes, scores, 2))
         return REL_FAILED;
     Dim dims[3] = {boxes->dims[0], attrs_int(r->attrs, "max_detections", 0), 4};
     if (dims[1] < 0) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`max_detections` is %lld", (long long)dims[1]);
+        return REL_FAILED;
+    }
+    int64_t classes = attrs_int(r->attrs, "num_classes", 0);
+    if (classes < 0) {
+        Diag *d =
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`num_classes` is %lld", (long long)classes);
+        diag_help(d, "it says how many of the last classes in `scores` count");
         return REL_FAILED;
     }
     const Type *rows = type_tensor(r->cx, float32_dtype, 2, dims);

@@ -344,13 +344,17 @@ static void compute_lrn(TeBuilder *b)
     TeTensor x = te_input(b, 0);
     int axis = ops_axis(b->attrs, "axis", x.rank);
     int64_t size = attrs_int(b->attrs, "size", 5);
+    /* What lies beyond the axis, on both sides, is zero. */
+    int64_t before = size / 2, behind = size - 1 - before, most = x.shape[axis];
+    before = before < most ? before : most;
+    int64_t seen = before + (behind < most ? behind : most) + 1;
     Te *index[TENSOR_RANK_MOST];
     ops_axes(b, 0, x.rank, index);
     index[axis] = te_binary(b, TE_ADD, te_binary(b, TE_ADD, index[axis], te_axis(b, x.rank)),
-                            te_int(b, -(size / 2)));
+                            te_int(b, -before));
     Te *v = te_load_or(b, x, index, te_number(b, x.dtype, 0));
     TeTensor sum =
-        te_reduce(b, TE_SUM, x.dtype, x.rank, x.shape, 1, &size, te_binary(b, TE_MUL, v, v));
+        te_reduce(b, TE_SUM, x.dtype, x.rank, x.shape, 1, &seen, te_binary(b, TE_MUL, v, v));
     Te *alpha = ops_number(b, attrs_float(b->attrs, "alpha") / (double)size);
     Te *base = te_binary(b, TE_ADD, ops_number(b, attrs_float(b->attrs, "bias")),
                          te_binary(b, TE_MUL, alpha, ops_at_axes(b, sum)));

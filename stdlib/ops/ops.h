@@ -95,6 +95,10 @@ bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank);
 bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type *b);
 bool rel_is_scalar(Rel *r, uint32_t i, const Type *t);
 bool rel_is_int(Rel *r, uint32_t i, const Type *t);
+/* Reports unless argument i, of type t, has these extents, as far as they are known. */
+bool rel_has_shape(Rel *r, uint32_t i, const Type *t, uint32_t rank, const Dim *dims);
+/* Whether the arguments from `from` on are scalars: not yet, or REL_FAILED after a diagnostic. */
+RelResult rel_are_scalars(Rel *r, uint32_t from);
 /* Sets an argument's type from dims. */
 bool rel_set_tensor(Rel *r, uint32_t i, DType dtype, uint32_t rank, const Dim *dims);
 RelResult rel_out_tensor(Rel *r, DType dtype, uint32_t rank, const Dim *dims);

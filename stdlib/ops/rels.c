@@ -244,6 +244,29 @@ bool rel_is_int(Rel *r, uint32_t i, const Type *t)
     return false;
 }
 
+bool rel_has_shape(Rel *r, uint32_t i, const Type *t, uint32_t rank, const Dim *dims)
+{
+    const Type *wanted = type_tensor(r->cx, t->dtype, rank, dims);
+    if (rel_agrees(t, wanted))
+        return true;
+    Diag *d = rel_error(r, E0202_SHAPE, (int)i, "`%s` takes `%s` as `%s`, but this is `%s`",
+                        r->op->name, type_str(r->cx, wanted), arg_name(r, i), type_str(r->cx, t));
+    diag_help(d, "these shapes belong together: %s", r->op->shapes);
+    return false;
+}
+
+RelResult rel_are_scalars(Rel *r, uint32_t from)
+{
+    for (uint32_t i = from; i < r->n; i++) {
+        const Type *t = rel_tensor(r, i);
+        if (!t)
+            return rel_blocked(r);
+        if (!rel_is_scalar(r, i, t))
+            return REL_FAILED;
+    }
+    return REL_DONE;
+}
+
 bool rel_set_tensor(Rel *r, uint32_t i, DType dtype, uint32_t rank, const Dim *dims)
 {
     return rel_set_input(r, i, type_tensor(r->cx, dtype, rank, dims));

@@ -2,6 +2,8 @@
  * each row is data. */
 #include "stdlib/ops/boxes.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 static const DType int64_dtype = {DTYPE_CODE_INT, 64, 1};
@@ -339,20 +341,23 @@ static RelResult rel_sparse_reshape(Rel *r)
         r, type_tuple(r->cx, 2, (const Type *[]){type_tensor(r->cx, index->dtype, 2, dims), to}));
 }
 
-/* The new extents, of which one may be -1: what remains. */
-static void resolve(const Tensor *from, Tensor *to)
+/* The new extents, of which one may be -1: what remains. False when they are none for as many elements, or one of these counts has no
+ * number. */
+static bool resolve(const Tensor *from, Tensor *to)
 {
     int64_t all = 1, rest = 1, open = -1;
     for (int64_t i = 0; i < from->size; i++)
-        all *= longs(from)[i];
+        if (longs(from)[i] < 0 || !int64_mul(all, longs(from)[i], &all))
+            return false;
     for (int64_t i = 0; i < to->size; i++) {
-        if (longs(to)[i] == -1)
+        if (longs(to)[i] == -1 && open < 0)
             open = i;
-        else
-            rest *= longs(to)[i];
+        else if (longs(to)[i] < 0 || !int64_mul(rest, longs(to)[i], &rest))
+            return false;
     }
     if (open >= 0)
         longs(to)[open] = rest ? all / rest : 0;
+    return open >= 0 && rest ? all % rest == 0 : all == rest;
 }
 
 static bool kernel_sparse_reshape(OpCall *c)
@@ -367,16 +372,23 @@ static bool kernel_sparse_reshape(OpCall *c)
         diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span,
                    "coordinates and the shape before differ in rank");
     }
-    if (out[0] && out[1]) {
+    bool good = out[0] && out[1];
+    if (good) {
         memcpy(out[1]->data, given->data, (size_t)given->size * 8);
-        resolve(from, out[1]);
+        good = resolve(from, out[1]);
+        if (!good)
+            diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span,
+                       "the new shape has not as many elements as the shape before");
     }
-    for (int64_t p = 0; out[0] && out[1] && p < index->shape[0]; p++) {
+    for (int64_t p = 0; good && p < index->shape[0]; p++) {
         if (limit_hit_at(&c->cx->limits, p))
             break;
         int64_t flat = 0;
-        for (int64_t i = 0; i < from->size; i++)
-            flat = flat * longs(from)[i] + longs(index)[p * from->size + i];
+        for (int64_t i = 0; good && i < from->size; i++) {
+            int64_t at = kernel_index(c, longs(index)[p * from->size + i], longs(from)[i]);
+            good = at >= 0;
+            flat = flat * longs(from)[i] + at;
+        }
         for (int64_t i = given->size - 1; i >= 0; i--) {
             int64_t extent = longs(out[1])[i] > 0 ? longs(out[1])[i] : 1;
             longs(out[0])[p * given->size + i] = flat % extent;
@@ -384,6 +396,10 @@ static bool kernel_sparse_reshape(OpCall *c)
         }
     }
     kernel_release(3, (Tensor *[]){index, from, given});
+    if (!good) {
+        tensor_release(out[0]);
+        out[0] = NULL;
+    }
     for (uint32_t i = 0; i < 2; i++)
         out[i] = kernel_cast(c, out[i], c->type->parts[i]->dtype);
     return kernel_set_tuple(c, 2, out);
@@ -396,8 +412,15 @@ static RelResult rel_fill_rows(Rel *r)
     if (!rest)
         return rel_blocked(r);
     if (!rel_is_int(r, 0, index) || !rel_is_int(r, 2, shape) || !rel_rank(r, 0, index, 2) ||
-        !rel_rank(r, 1, v, 1) || !rel_dtypes_agree(r, 1, v, 3, rest))
+        !rel_has_shape(r, 1, v, 1, index->dims) ||
+        !rel_has_shape(r, 2, shape, 1, index->dims + 1) || !rel_is_scalar(r, 3, rest) ||
+        !rel_dtypes_agree(r, 1, v, 3, rest))
         return REL_FAILED;
+    if (index->dims[1] == 0 || shape->dims[0] == 0) {
+        Diag *d = rel_error(r, E0202_SHAPE, 2, "`%s` needs an axis of rows", r->op->name);
+        diag_help(d, "the first number of `dense_shape` says how many rows there are");
+        return REL_FAILED;
+    }
     Dim open[2] = {DIM_ANY, index->dims[1]};
     const Type *row = type_tensor(r->cx, int64_dtype, 1, open);
     return rel_set_output(r,
@@ -448,9 +471,12 @@ static bool kernel_fill_rows(OpCall *c)
     Tensor *in[4] = {kernel_arg_as(c, 0, int64_dtype), kernel_arg(c, 1),
                      kernel_arg_as(c, 2, int64_dtype), kernel_arg(c, 3)};
     Tensor *seen = NULL, *out[3] = {NULL};
-    bool good = in[0] && in[1] && in[2] && in[3] && in[2]->size > 0;
+    bool good = in[0] && in[1] && in[2] && in[3];
     int64_t rows = good ? longs(in[2])[0] : 0, n = -1;
-    if (good && (seen = tensor_new(&c->cx->limits, (DType){DTYPE_CODE_UINT, 8, 1}, 1, &rows)))
+    if (rows < 0)
+        diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span, "`dense_shape` has %lld rows",
+                   (long long)rows);
+    else if (good && (seen = tensor_new(&c->cx->limits, (DType){DTYPE_CODE_UINT, 8, 1}, 1, &rows)))
         n = filled_entries(&c->cx->limits, in[0], in[1]->size, rows, (uint8_t *)seen->data);
     if (seen && n < 0)
         diag_error(c->cx->diags, E0304_INDEX, c->span, "an entry lies outside the %lld rows",

@@ -139,7 +139,8 @@ static void compute_clip(TeBuilder *b)
 static void compute_fixed_point_multiply(TeBuilder *b)
 {
     DType wide = {DTYPE_CODE_INT, 64, 1};
-    int64_t down = 31 - attrs_int(b->attrs, "shift", 0);
+    int64_t shift = attrs_int(b->attrs, "shift", 0);
+    int64_t down = shift < -OPS_MOST ? OPS_MOST : 31 - shift;
     Te *x = te_cast(b, wide, ops_at_axes(b, te_input(b, 0)));
     x = te_binary(b, TE_MUL, x, te_int(b, attrs_int(b->attrs, "multiplier", 0)));
     if (down > 0 && down < 63) {
@@ -147,6 +148,8 @@ static void compute_fixed_point_multiply(TeBuilder *b)
         x = te_binary(b, TE_SHR, x, te_int(b, down));
     } else if (down < 0 && down > -63) {
         x = te_binary(b, TE_SHL, x, te_int(b, -down));
+    } else if (down != 0) {
+        x = te_int(b, 0); /* all of it is shifted out */
     }
     ops_emit(b, te_cast(b, te_out_dtype(b, 0), x));
 }
