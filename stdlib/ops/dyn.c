@@ -120,8 +120,10 @@ static RelResult rel_dyn_broadcast_to(Rel *r)
                dim_agrees(t->dims[t->n - (uint32_t)k], dims[n - k]);
     if (fits)
         return filled(r, 1, t->dtype);
-    rel_error(r, E0202_SHAPE, 0, "`%s` cannot be broadcast to the shape that is asked for",
-              type_str(r->cx, t));
+    Diag *d =
+        rel_error(r, E0202_SHAPE, 0, "`%s` cannot be broadcast to the shape that is asked for",
+                  type_str(r->cx, t));
+    diag_help(d, "only axes with one element are repeated, and new axes come first");
     return REL_FAILED;
 }
 
@@ -276,6 +278,12 @@ static RelResult rel_dyn_strided_slice(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     if (!strides)
         return rel_blocked(r);
+    if (begin->dims[0] > (Dim)t->n) {
+        Diag *d = rel_error(r, E0202_SHAPE, 1, "`%s` has no axis for each position in `begin`",
+                            type_str(r->cx, t));
+        diag_help(d, "leave out those behind the last axis");
+        return REL_FAILED;
+    }
     bool known = dims_static(t->n, t->dims);
     for (uint32_t i = 0; i < 3; i++) {
         n[i] = rel_ints_of(r, i + 1, v[i], TENSOR_RANK_MOST);

@@ -58,17 +58,33 @@ static void spread_dots(Term *t, int rank, int most)
     t->n += more;
 }
 
-/* Without `->` the result has `...` and then every label that occurs once, in alphabetical order. */
-static void implicit_result(Equation *q)
+/* Without `->` the result has `...` and then every label that occurs once, in alphabetical order. False when these are too many. */
+static bool implicit_result(Equation *q)
 {
     int count[LABELS] = {0};
     q->out = (Term){.dots = q->most_dots > 0};
     for (int i = 0; i < q->n_in; i++)
         for (int k = 0; k < q->in[i].n; k++)
             count[q->in[i].label[k]]++;
-    for (int c = 'A'; c < LABELS; c++)
-        if (count[c] == 1)
-            q->out.label[q->out.n++] = (unsigned char)c;
+    for (int c = 'A'; c < LABELS; c++) {
+        if (count[c] != 1)
+            continue;
+        if (q->out.n == TENSOR_RANK_MOST)
+            return false;
+        q->out.label[q->out.n++] = (unsigned char)c;
+    }
+    return true;
+}
+
+static bool is_label_twice(const Term *t)
+{
+    bool seen[LABELS] = {false};
+    for (int k = 0; k < t->n; k++) {
+        if (seen[t->label[k]])
+            return true;
+        seen[t->label[k]] = true;
+    }
+    return false;
 }
 
 static bool read_equation(Str text, int n_in, const int *ranks, Equation *q)
@@ -88,12 +104,14 @@ static bool read_equation(Str text, int n_in, const int *ranks, Equation *q)
         if (end - at < 2 || at[0] != '-' || at[1] != '>')
             return false;
         at += 2;
-        if (!read_term(&at, end, &q->out) || at < end)
+        if (!read_term(&at, end, &q->out) || at < end || is_label_twice(&q->out))
             return false;
         given = true;
     }
-    if (!given)
-        implicit_result(q);
+    if (!given && !implicit_result(q))
+        return false;
+    if (q->out.dots && q->out.n + q->most_dots > TENSOR_RANK_MOST)
+        return false;
     for (int i = 0; i < n_in; i++)
         spread_dots(&q->in[i], ranks[i], q->most_dots);
     spread_dots(&q->out, q->out.n + (q->out.dots ? q->most_dots : 0), q->most_dots);

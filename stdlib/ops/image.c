@@ -248,8 +248,16 @@ static RelResult rel_resize(Rel *r)
         return rel_blocked(r);
     if (!rel_places(r, 0, t, letters[n], at))
         return REL_FAILED;
-    if (r->n > 1 && rel_ints_of(r, 1, size, n) != n)
-        size[0] = size[1] = DIM_ANY;
+    if (r->n > 1) {
+        const Type *given = rel_tensor(r, 1), *roi = given ? rel_tensor(r, 2) : NULL;
+        if (!roi)
+            return rel_blocked(r);
+        if (!rel_is_int(r, 1, given) || !rel_has_shape(r, 1, given, 1, (Dim[]){n}) ||
+            !rel_has_shape(r, 2, roi, 1, (Dim[]){2 * (Dim)n}))
+            return REL_FAILED;
+        if (rel_ints_of(r, 1, size, n) != n)
+            size[0] = size[1] = DIM_ANY;
+    }
     if (r->n == 1 && !(rel_extents(r, "size", n, size) && check_roi(r, n)))
         return REL_FAILED;
     Dim dims[LETTERS_MOST];
@@ -305,6 +313,9 @@ static RelResult rel_upsampling(Rel *r)
         return rel_blocked(r);
     if (!rel_places(r, 0, t, letters[n], at))
         return REL_FAILED;
+    RelResult scalars = rel_are_scalars(r, 1);
+    if (scalars != REL_DONE)
+        return scalars;
     Dim dims[LETTERS_MOST];
     memcpy(dims, t->dims, t->n * sizeof *dims);
     for (int i = 0; i < n; i++) {

@@ -454,14 +454,26 @@ static RelResult rel_strided_set(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 1, v, t->n) || !rel_dtypes_agree(r, 0, t, 1, v))
         return REL_FAILED;
+    const Type *begin = rel_tensor(r, 2);
     for (uint32_t i = 2; i < 5; i++) {
-        const Type *p = rel_tensor(r, i);
+        const Type *p = begin ? rel_tensor(r, i) : NULL;
         if (!p)
             return rel_blocked(r);
-        if (!rel_rank(r, i, p, 1) || !rel_is_int(r, i, p))
+        if (!rel_rank(r, 2, begin, 1) || !rel_is_int(r, i, p) ||
+            !rel_has_shape(r, i, p, 1, begin->dims))
             return REL_FAILED;
     }
-    return rel_set_output(r, t);
+    bool fits = begin->dims[0] <= (Dim)t->n;
+    for (uint32_t i = 0; fits && i < t->n;
+         i++) /* where the slice is not all of the axis, it is less */
+        fits = dim_agrees(t->dims[i], v->dims[i]) ||
+               (v->dims[i] < t->dims[i] && (begin->dims[0] < 0 || (Dim)i < begin->dims[0]));
+    if (fits)
+        return rel_set_output(r, t);
+    Diag *d = rel_error(r, E0202_SHAPE, 1, "`%s` is no slice of `%s`", type_str(r->cx, v),
+                        type_str(r->cx, t));
+    diag_help(d, "it is part of axes that `begin` has a position for, and all of those behind");
+    return REL_FAILED;
 }
 
 /* Element i of a vector of begins or strides; `otherwise` behind its end. */

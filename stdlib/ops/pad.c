@@ -54,7 +54,7 @@ static RelResult rel_pad(Rel *r)
         return rel_blocked(r);
     if (!rel_is_scalar(r, r->n - 1, v))
         return REL_FAILED;
-    if (r->n == 3 && (!rel_is_int(r, 1, width) || !rel_rank(r, 1, width, 2)))
+    if (r->n == 3 && (!rel_is_int(r, 1, width) || !rel_has_shape(r, 1, width, 2, (Dim[]){t->n, 2})))
         return REL_FAILED;
     return pad_rel(r, t);
 }

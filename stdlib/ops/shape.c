@@ -49,7 +49,8 @@ static bool reshape_split(Reshape *s, int64_t a, int64_t b)
         return false;
     if ((a < 1 && a != -1) || (b < 1 && b != -1) || (a == -1 && b == -1))
         return reshape_fail(s, "has a -4 without two extents behind it");
-    if (d >= 0 && ((a == -1 && d % b) || (b == -1 && d % a) || (a > 0 && b > 0 && a * b != d)))
+    if (d >= 0 && ((a == -1 && d % b) || (b == -1 && d % a) ||
+                   (a > 0 && b > 0 && dims_product(2, (Dim[]){a, b}) != d)))
         return reshape_fail(s, "splits an extent in parts that do not fit");
     Dim x = a > 0 ? a : dim_floor_div(s->r->cx, d, b),
         y = b > 0 ? b : dim_floor_div(s->r->cx, d, a);
@@ -121,13 +122,24 @@ static bool reshape_run(Reshape *s, const int64_t *codes, int n)
     return s->infer < 0 || reshape_infer(s);
 }
 
+/* How many elements: DIM_ANY where it is not known, INT64_MAX where they are too many to count. */
+static Dim elements_of(uint32_t n, const Dim *dims)
+{
+    bool none = false;
+    for (uint32_t i = 0; i < n; i++)
+        none |= dims[i] == 0;
+    Dim all = none ? 0 : dims_product(n, dims);
+    return !dims_static(n, dims) ? DIM_ANY : all < 0 ? INT64_MAX : all;
+}
+
 static RelResult reshape_done(Rel *r, const Type *t, uint32_t n, const Dim *dims)
 {
-    Dim from = dims_product(t->n, t->dims), to = dims_product(n, dims);
+    Dim from = elements_of(t->n, t->dims), to = elements_of(n, dims);
     if (from >= 0 && to >= 0 && from != to) {
         const char *want = type_str(r->cx, type_tensor(r->cx, t->dtype, n, dims));
-        Diag *d = rel_error(r, E0202_SHAPE, 0, "%lld elements cannot become %lld", (long long)from,
-                            (long long)to);
+        Diag *d = rel_error(r, E0202_SHAPE, 0, "%s%lld elements cannot become %s%lld",
+                            from == INT64_MAX ? "at least " : "", (long long)from,
+                            to == INT64_MAX ? "at least " : "", (long long)to);
         diag_note(d, "from `%s` to `%s`", type_str(r->cx, t), want);
         diag_help(d, "write -1 for one extent to have it computed");
         return REL_FAILED;
@@ -394,6 +406,8 @@ static RelResult rel_collapse_sum_to(Rel *r)
     Dim dims[TENSOR_RANK_MOST];
     int n = attrs_ints(r->attrs, "shape", dims, TENSOR_RANK_MOST);
     if (!rel_rank(r, 1, shape, 1))
+        return REL_FAILED;
+    if (n >= 0 && !rel_has_shape(r, 1, shape, 1, (Dim[]){n}))
         return REL_FAILED;
     n = n < 0 ? rel_ints_of(r, 1, dims, TENSOR_RANK_MOST) : n;
     if (n < 0)
