@@ -186,6 +186,7 @@ static int schema_size(const OpAttr *schema)
 /* Whose attributes they are, and what they are called there. */
 typedef struct Owner {
     const char *name, *word;
+    uint32_t most; /* numbers in a list that is for axes */
     bool misspelt; /* something that it does not have is given; perhaps for one that is missing */
 } Owner;
 
@@ -417,6 +418,15 @@ static bool take_dtype(Ctx *cx, Arena *arena, const Attr *written, AttrValue *v)
     return false;
 }
 
+static bool report_length(Ctx *cx, const Owner *owner, const OpAttr *schema, const Attr *written)
+{
+    Diag *d = diag_error(cx->diags, E0116_ATTRIBUTE_VALUE, written->span,
+                         "%s `%s` of `%s` holds %u numbers", owner->word, schema->name, owner->name,
+                         (unsigned)written->value.list.n);
+    diag_help(d, "there are %u at most, as a tensor has no more axes", (unsigned)owner->most);
+    return false;
+}
+
 static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *schema,
                        const Attr *given, Span span, Attr *out)
 {
@@ -427,6 +437,9 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
         out->value = given->value;
         if (!take_value(arena, schema, &out->value))
             return report_value(cx, owner, schema, given);
+        if (schema->type == ATTR_TYPE_INTS && out->value.kind == ATTR_LIST &&
+            out->value.list.n > owner->most)
+            return report_length(cx, owner, schema, given);
         if (schema->one_of && out->value.kind != ATTR_NONE &&
             !is_one_of(schema->one_of, &out->value))
             return report_choice(cx, owner, schema, given);
@@ -465,19 +478,21 @@ static const Attrs *check(Ctx *cx, Arena *arena, Owner *owner, const OpAttr *sch
 const Attrs *attrs_check(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
                          const Attrs *written, Span span)
 {
-    return check(cx, arena, &(Owner){op, "attribute", false}, schema, written, span);
+    return check(cx, arena, &(Owner){op, "attribute", TENSOR_RANK_MOST, false}, schema, written,
+                 span);
 }
 
 const Attrs *attrs_check_some(Ctx *cx, Arena *arena, const char *op, const OpAttr *schema,
                               const Attrs *written, Span span)
 {
-    return check(cx, arena, &(Owner){op, "attribute", true}, schema, written, span);
+    return check(cx, arena, &(Owner){op, "attribute", TENSOR_RANK_MOST, true}, schema, written,
+                 span);
 }
 
 const Attrs *attrs_check_params(Ctx *cx, Arena *arena, const char *pass, const OpAttr *schema,
                                 const Attrs *written, Span span)
 {
-    return check(cx, arena, &(Owner){pass, "parameter", false}, schema, written, span);
+    return check(cx, arena, &(Owner){pass, "parameter", UINT32_MAX, false}, schema, written, span);
 }
 
 const Attrs *attrs_with(Arena *arena, const Attrs *a, const char *key, AttrValue value)
