@@ -238,6 +238,7 @@ const Pass pass_backward_fold_scale_axis = {
     .opt_level = 3,
     .reorders = true,
     .needs_types = true,
+    .order = ORDER_ALL,
     .rules = scale_rules,
     .function = fold,
 };

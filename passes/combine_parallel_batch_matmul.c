@@ -50,6 +50,7 @@ const Pass pass_combine_parallel_batch_matmul = {
     .doc = "Makes one product of several of the same batch of matrices.",
     .opt_level = 4,
     .needs_types = true,
+    .order = ORDER_ALL,
     .params = combine_params,
     .function = combine,
 };

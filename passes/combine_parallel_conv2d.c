@@ -58,6 +58,7 @@ const Pass pass_combine_parallel_conv2d = {
     .doc = "Makes one convolution of several of the same data.",
     .opt_level = 4,
     .needs_types = true,
+    .order = ORDER_ALL,
     .params = combine_params,
     .function = combine,
 };

@@ -85,6 +85,7 @@ const Pass pass_combine_parallel_dense = {
     .doc = "Makes one product of several of the same data with weights.",
     .opt_level = 4,
     .needs_types = true,
+    .order = ORDER_ALL,
     .params = params,
     .function = combine,
 };

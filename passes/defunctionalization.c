@@ -16,6 +16,7 @@
  * function is not known to its last extent, where an effect is shared by several blocks, and where a function asks for itself at ever new types.
  * What `call_lowered` and `vm.invoke_tvm_op` call stays a function: by name or as a literal; a program stays where they call another value. */
 #include "passes/facts.h"
+#include "passes/order.h"
 #include "passes/pass.h"
 #include "passes/to_basic_block_normal_form.h"
 
@@ -628,6 +629,16 @@ static bool make_all(Defunctionalizer *d, const Def *entry)
     return true;
 }
 
+/* What is called becomes the first argument, where the others would come behind it. */
+static Function *order_callees(PassRun *run, const Def *def)
+{
+    Expr *now = order_effects(run, ORDER_CALLEES, &def->fn->base);
+    return now ? expr_as_function(now) : NULL;
+}
+
+static const Pass callees_in_order = {
+    .name = "Defunctionalization", .needs_types = true, .function = order_callees};
+
 static bool defunctionalize(PassRun *run, Module *old)
 {
     Defunctionalizer d = {.run = run, .old = old, .m = run->module};
@@ -636,7 +647,13 @@ static bool defunctionalize(PassRun *run, Module *old)
         takes_or_gives_functions(entry->fn->base.type) || fields_have_functions(old) ||
         fields_have_functions(run->context->env))
         return true;
-    bool ok = make_all(&d, entry);
+    Module *ordered = pass_run_row(run, old, &callees_in_order);
+    if (!ordered)
+        return false;
+    module_use(run->module, ordered);
+    d.old = ordered;
+    bool ok = make_all(&d, module_find(ordered, entry->name));
+    module_release(ordered);
     ptrmap_deinit(&d.by_type);
     ptrmap_deinit(&d.values);
     ptrmap_deinit(&d.called);

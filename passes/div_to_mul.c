@@ -32,6 +32,7 @@ const Pass pass_div_to_mul = {
     .opt_level = 0,
     .reorders = true,
     .needs_types = true,
+    .order = ORDER_ALL,
     .before = "FoldConstant",
     .rewrite = to_product,
 };

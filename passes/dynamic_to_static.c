@@ -169,7 +169,8 @@ static Function *static_function(PassRun *run, const Def *def)
     return expr_as_function(now);
 }
 
-static const Pass one_turn = {.name = "DynamicToStatic", .function = static_function};
+static const Pass one_turn = {
+    .name = "DynamicToStatic", .order = ORDER_ALL, .function = static_function};
 
 /* One turn: the operators, then what they made known. Takes m. */
 static Module *turn(PassRun *run, Module *m)

@@ -171,6 +171,11 @@ bool purity_of(Purity *p, const Expr *e)
     return ask(p, e, false);
 }
 
+bool purity_of_call(Purity *p, const Expr *callee)
+{
+    return ask(p, callee, true);
+}
+
 /* ---- values that may be moved ------------------------------------------------------------------------------------------- */
 
 typedef struct TypeWalk {

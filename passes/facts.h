@@ -30,6 +30,8 @@ const Expr *purity_value(Purity *p, const Expr *var);
 /* Evaluating e neither reads nor writes a reference, and calls nothing unknown. A function literal is pure, whatever its body does, unless
  * what it shares with the places around it has an effect. */
 bool purity_of(Purity *p, const Expr *e);
+/* Neither does calling what e gives. */
+bool purity_of_call(Purity *p, const Expr *callee);
 /* Whether a copy of the literal, a part of the root, does what it does. */
 bool purity_copyable(Purity *p, const Expr *literal);
 /* Nobody can tell where and how often e is evaluated: it is pure, and its value holds no reference and no closure over one. */

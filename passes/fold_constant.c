@@ -390,6 +390,7 @@ const Pass pass_fold_constant = {
     .doc = "Evaluates what is known when the program is compiled.",
     .opt_level = 2,
     .needs_types = true,
+    .order = ORDER_ALL,
     .params = params,
     .rules = rules,
     .function = fold_function,

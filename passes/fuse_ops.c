@@ -294,6 +294,7 @@ const Pass pass_fuse_ops = {
     .doc = "Groups operator calls into the functions that become kernels.",
     .opt_level = 0,
     .needs_types = true,
+    .order = ORDER_SEVERAL,
     .params = params,
     .rules = rules,
     .function = fuse_function,

@@ -4,6 +4,7 @@
 #include "ir/equal.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
+#include "passes/order.h"
 #include "passes/params.h"
 #include "typecheck/typecheck.h"
 
@@ -99,8 +100,15 @@ static Function *run_function(PassRun *run, const Def *def)
     uint64_t *left = run->context->rewrites, had = left ? *left : 0;
     if (left && had == 0)
         return def->fn;
-    Function *now = run->pass->rewrite ? run_rewrite(run, def) : run->pass->function(run, def);
-    if (left && *left == had && now && !ir_equal(&now->base, &def->fn->base, false))
+    Expr *ordered = order_effects(run, run->pass->order, &def->fn->base);
+    if (!ordered)
+        return NULL;
+    Def from = *def;
+    from.fn = expr_as_function(ordered);
+    Function *now = run->pass->rewrite ? run_rewrite(run, &from) : run->pass->function(run, &from);
+    if (now == from.fn)
+        return def->fn;
+    if (left && *left == had && now && !ir_equal(&now->base, ordered, false))
         --*left;
     return now;
 }

@@ -27,6 +27,14 @@ typedef struct PassEvent {
 
 enum { OPT_LEVEL_MOST = 5 };
 
+/* Before which calls values with effects are bound by `let`s, in the order of evaluation (passes/order.h), since the pass moves operands. */
+typedef enum PassOrder {
+    ORDER_NONE,
+    ORDER_CALLEES, /* of what has an effect itself */
+    ORDER_SEVERAL, /* of operators, where several operands have one */
+    ORDER_ALL, /* of operators, where any has one, and fields of such tuples */
+} PassOrder;
+
 /* What a pass may read: its parameters in the schema's order, and the context of the pipeline. */
 typedef struct PassContext {
     Ctx *cx;
@@ -70,6 +78,7 @@ struct Pass {
     bool needs_types; /* InferType runs before it */
     bool reorders; /* results may round otherwise afterwards */
     bool other_values; /* programs compute something else afterwards: a gradient, a rounded value */
+    PassOrder order; /* of a pass on functions */
     const OpAttr *params; /* NULL: none */
     const PassRule *rules; /* of the decisions that it tells, ends with {0}; NULL: it tells none */
     const char

@@ -332,5 +332,6 @@ const Pass pass_simplify_gradient = {
     .doc = "Takes out of derivatives what changes nothing.",
     .opt_level = 0,
     .needs_types = true,
+    .order = ORDER_ALL,
     .function = simplify,
 };

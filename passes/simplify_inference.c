@@ -29,5 +29,6 @@ const Pass pass_simplify_inference = {
     .opt_level = 0,
     .reorders = true,
     .needs_types = true,
+    .order = ORDER_ALL,
     .rewrite = to_inference,
 };

@@ -17,21 +17,29 @@
 typedef struct Binding {
     Var *var;
     Expr *value;
+    bool own; /* the program has a `let` for it */
 } Binding;
 
 typedef struct Bindings {
     Vec(Binding) list;
 } Bindings;
 
+/* Which values are bound. */
+typedef struct Wish {
+    bool (*binds)(void *data, const Expr *e); /* NULL: all */
+    void *data;
+    uint32_t *numbers; /* variables made so far; NULL: they get no number */
+} Wish;
+
 typedef struct Anf {
     Ctx *cx;
     Arena *arena; /* of the new nodes */
     Scopes scopes;
-    uint32_t *numbers; /* variables made so far; NULL: they get no number */
+    Wish wish;
     const Name *plain;
 } Anf;
 
-static void bind(Anf *anf, Block *block, Var *var, Expr *value)
+static void bind(Anf *anf, Block *block, Var *var, Expr *value, bool own)
 {
     Arena *scratch = &anf->scopes.arena;
     if (!block->data)
@@ -39,15 +47,15 @@ static void bind(Anf *anf, Block *block, Var *var, Expr *value)
     Bindings *b = block->data;
     if (!var->base.type)
         var->base.type = value->type;
-    vec_push(&b->list, scratch, ((Binding){var, value}));
+    vec_push(&b->list, scratch, ((Binding){var, value, own}));
 }
 
 static Var *fresh_var(Anf *anf, const Expr *value)
 {
-    if (!anf->numbers)
+    if (!anf->wish.numbers)
         return expr_var(anf->arena, value->span, anf->plain, NULL);
     char name[16];
-    snprintf(name, sizeof name, "x_%u", ++*anf->numbers);
+    snprintf(name, sizeof name, "x_%u", ++*anf->wish.numbers);
     return expr_var(anf->arena, value->span, ctx_name(anf->cx, name), NULL);
 }
 
@@ -73,7 +81,13 @@ static Expr *close_block(Anf *anf, const Block *block, Expr *result)
 {
     const Bindings *b = block->data;
     Expr *body = atom(anf, result);
-    for (size_t i = b ? b->list.n : 0; i-- > 0;) {
+    size_t n = b ? b->list.n : 0;
+    const Binding *last = n ? &b->list.at[n - 1] : NULL;
+    if (last && anf->wish.binds && !last->own && body == &last->var->base) {
+        body = last->value;
+        n--;
+    }
+    for (size_t i = n; i-- > 0;) {
         const Binding *at = &b->list.at[i];
         const Type *type = body->type;
         body = expr_let(anf->arena, at->value->span, at->var, at->value, body);
@@ -171,16 +185,21 @@ static Expr *node_now(Anf *anf, const ScopeNode *node)
 static void bind_node(Anf *anf, ScopeNode *node, const ScopeStep *next)
 {
     const Let *whole = expr_as_let(node->e);
-    if (whole && !anf->numbers) {
+    const Wish *wish = &anf->wish;
+    if (whole && (!wish->numbers || wish->binds)) {
         node->data = atom(anf, whole->body);
         return;
     }
     Expr *now = node_now(anf, node);
     if (!now->type)
         now->type = node->e->type;
+    if (wish->binds && !wish->binds(wish->data, node->e)) {
+        node->data = now;
+        return;
+    }
     Let *let = next && next->event == SCOPE_BIND ? expr_as_let(next->node->e) : NULL;
     Var *var = let && let->value == node->e ? let->var : fresh_var(anf, now);
-    bind(anf, node->block, var, now);
+    bind(anf, node->block, var, now, let && var == let->var);
     node->data = var;
 }
 
@@ -190,12 +209,12 @@ static void bind_let(Anf *anf, const ScopeNode *node)
     const Let *let = expr_as_let(node->e);
     Expr *value = atom(anf, let->value);
     if (value != &let->var->base)
-        bind(anf, node->block, let->var, value);
+        bind(anf, node->block, let->var, value, true);
 }
 
-static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
+static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, Wish wish)
 {
-    Anf anf = {.cx = cx, .arena = &module->arena, .numbers = numbers, .plain = ctx_name(cx, "")};
+    Anf anf = {.cx = cx, .arena = &module->arena, .wish = wish, .plain = ctx_name(cx, "")};
     Expr *now = NULL;
     if (scopes_init(&anf.scopes, cx, body)) {
         size_t i = 0;
@@ -213,38 +232,46 @@ static Expr *body_to_anf(Ctx *cx, Module *module, Expr *body, uint32_t *numbers)
     return now;
 }
 
-static Expr *to_anf_numbered(Ctx *cx, Module *module, Expr *root, uint32_t *numbers)
+static Expr *to_anf_wished(Ctx *cx, Module *module, Expr *root, Wish wish)
 {
     Function *f = expr_as_function(root);
-    Expr *body = body_to_anf(cx, module, f ? f->body : root, numbers);
+    Expr *body = body_to_anf(cx, module, f ? f->body : root, wish);
     return f && body ? function_with(&(Anf){.arena = &module->arena}, f, body) : body;
 }
 
 Expr *to_anf(Ctx *cx, Module *module, Expr *root)
 {
     uint32_t numbers = 0;
-    return to_anf_numbered(cx, module, root, &numbers);
+    return to_anf_wished(cx, module, root, (Wish){.numbers = &numbers});
 }
 
 Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root)
 {
-    return to_anf_numbered(cx, module, root, NULL);
+    return to_anf_wished(cx, module, root, (Wish){0});
+}
+
+Expr *to_anf_where(Ctx *cx, Module *module, Expr *root, bool (*binds)(void *data, const Expr *e),
+                   void *data)
+{
+    uint32_t numbers = 0;
+    return to_anf_wished(cx, module, root, (Wish){binds, data, &numbers});
 }
 
 static bool module_to_anf(PassRun *run, Module *old)
 {
     uint32_t numbers = 0;
+    Wish wish = {.numbers = &numbers};
     for (size_t i = 0; i < old->defs.n; i++) {
         const Def *def = &old->defs.at[i];
         if (!def->fn || def->imported || function_is_skipped(def->fn))
             continue;
-        Expr *now = to_anf_numbered(run->cx, run->module, &def->fn->base, &numbers);
+        Expr *now = to_anf_wished(run->cx, run->module, &def->fn->base, wish);
         if (!now)
             return false;
         module_define(run->module, def->name, expr_as_function(now), def->span, run->module);
     }
     if (old->expr)
-        run->module->expr = to_anf_numbered(run->cx, run->module, old->expr, &numbers);
+        run->module->expr = to_anf_wished(run->cx, run->module, old->expr, wish);
     return !old->expr || run->module->expr;
 }
 

@@ -11,4 +11,9 @@ Expr *to_anf(Ctx *cx, Module *module, Expr *root);
 /* The same with new variables whose names are empty, for what nobody reads. */
 Expr *to_anf_unnamed(Ctx *cx, Module *module, Expr *root);
 
+/* The same with numbered variables, but only for the values of which `binds` holds: others stay a graph over these. One that comes last, as
+ * the result of its block, gets none either. */
+Expr *to_anf_where(Ctx *cx, Module *module, Expr *root, bool (*binds)(void *data, const Expr *e),
+                   void *data);
+
 #endif
