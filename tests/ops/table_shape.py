@@ -55,7 +55,7 @@ def reshape(g, name):
 
 @entry("dyn.reshape", ALL)
 def dyn_reshape(g, name):
-    for shape, codes in RESHAPES:
+    for shape, codes in RESHAPES + [((6,), [-1]), ((6,), [0]), ((2, 3, 4), [0, 0, 0]), ((2, 3, 4), [0, -1, 2]), ((2, 3), [3, -1])]:
         x, zero = g.array(shape), 0 in shape
         if len(reshape_codes(shape, codes, zero)) != len(codes):
             continue  # its type has as many axes as there are codes
