@@ -634,7 +634,11 @@ const Op sparse_ops[] = {
         "The transpose of a square sparse matrix.", .grad = TRANSPOSE_GRAD),
     ROW("sparse_reshape", sparse_reshape, reshape_args, NULL, OP_INJECTIVE,
         "(n, k), (k), (m) -> ((n, m), (m))", "(int64[2,2], int64[2], int64[1])",
-        "Coordinates of the same elements in another shape, and that shape."),
+        "Coordinates of the same elements in another shape, and that shape.",
+        .example = "let %sparse_indices = reshape(stack((0, 2, 1, 0), axis=0), newshape=[2, 2]);\n"
+                   "let %prev_shape = stack((2, 3), axis=0);\n"
+                   "let %new_shape = stack((3, -1), axis=0);\n"
+                   "sparse_reshape(%sparse_indices, %prev_shape, %new_shape)"),
     {.name = "sparse_fill_empty_rows",
      .doc =
          "Coordinates and elements with one for each row that had none, and which rows these are.",
