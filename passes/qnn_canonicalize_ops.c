@@ -608,5 +608,6 @@ const Pass pass_qnn_canonicalize_ops = {
     .doc = "Writes operators on quantised numbers as arithmetic on integers and reals.",
     .opt_level = 1,
     .needs_types = true,
+    .order = ORDER_ALL,
     .rewrite = lower,
 };
