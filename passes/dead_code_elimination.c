@@ -88,7 +88,6 @@ static void count_let(Dead *d, const Let *let, int depth)
 {
     ptrmap_put(&d->lets, let->var, (void *)(uintptr_t)let);
     ptrmap_put(&d->level, let->var, (void *)(uintptr_t)(depth + 1));
-    ptrmap_put(&d->uses, let->var, NULL);
     push(d, let->body, depth);
     if (!is_pure(d, let->value))
         push(d, let->value, depth);
