@@ -264,22 +264,98 @@ static bool divides(const Op *op)
     return !strcmp(op->name, "divide") || strstr(op->name, "mod") || strstr(op->name, "_divide");
 }
 
+static Expr *call_two(Gen *g, const char *name, Expr *a, Expr *b)
+{
+    return call_op(g, name, 2, (Expr *[]){a, b}, NULL);
+}
+
+/* `ref_write(%r, ref_read(%r) * 5 + turn); e` */
+static Expr *note_turn(Gen *g, Expr *e)
+{
+    DType int32 = dtype_of(DT_INT32);
+    Expr *read = expr_ref_read(g->arena, (Span){0}, &g->turns->base);
+    Expr *next = call_two(g, "add", call_two(g, "multiply", read, make_literal(g, int32, 5)),
+                          make_literal(g, int32, ++g->turn));
+    Var *none = expr_var(g->arena, (Span){0}, ctx_name(g->cx, "_"), NULL);
+    g->noted = g->noted * 5 + g->turn;
+    g->effects++;
+    return make_let(g, none, expr_ref_write(g->arena, (Span){0}, &g->turns->base, next), e);
+}
+
+enum { TURNS_MOST = 10 };
+
+static Expr *make_operand(Gen *g, const Type *t, int size);
+
+/* Often what is computed element by element, and comes into one kernel with its operands. */
+static Expr *call_in_turns(Gen *g, const Type *t, int size)
+{
+    static const char *const names[] = {"subtract", "add", "multiply", "maximum", "minimum"};
+    static const char *const of_bools[] = {"logical_and", "logical_or", "logical_xor"};
+    if (once_in(g, 2) || t->kind != TYPE_TENSOR || has_any(t))
+        return make_operator_call(g, t, size);
+    const char *name = dtype_is_bool(t->dtype) ? of_bools[below(g, 3)] : names[below(g, 5)];
+    Expr *a = make_operand(g, t, size / 2), *b = make_operand(g, t, size / 2);
+    return call_two(g, name, a, b);
+}
+
+/* An operand that notes when it is evaluated, or is computed of such. */
+static Expr *make_operand(Gen *g, const Type *t, int size)
+{
+    Var *turns = g->turns;
+    if (!turns || g->turn >= TURNS_MOST || g->fuel <= 0)
+        return make(g, t, size);
+    if (t->kind == TYPE_TUPLE) {
+        Expr *fields[ARGS_MOST];
+        for (uint32_t i = 0; i < t->n; i++)
+            fields[i] = make_operand(g, t->parts[i], size / (int)t->n);
+        return expr_tuple(g->arena, (Span){0}, t->n, fields);
+    }
+    g->fuel--;
+    Expr *e = size > 2 && once_in(g, 2) ? call_in_turns(g, t, size) : NULL;
+    if (e)
+        return e;
+    g->turns = NULL;
+    e = make(g, t, size / 2);
+    g->turns = turns;
+    return note_turn(g, e);
+}
+
+Expr *make_turns(Gen *g, const Type *t, int size)
+{
+    DType int32 = dtype_of(DT_INT32);
+    Var *turns = g->turns, *y = fresh_var(g, NULL);
+    g->turns = expr_var(g->arena, (Span){0}, ctx_name(g->cx, "turns"), NULL);
+    g->turn = 0;
+    g->noted = 0;
+    g->effects++;
+    Expr *e = turns ? NULL : call_in_turns(g, t, size);
+    Expr *read = expr_ref_read(g->arena, (Span){0}, &g->turns->base);
+    Expr *same = call_two(g, "equal", read, make_literal(g, int32, g->noted));
+    Expr *start = expr_ref_new(g->arena, (Span){0}, make_literal(g, int32, 0));
+    Var *r = g->turns;
+    g->turns = turns;
+    if (!e)
+        return NULL;
+    Expr *told = expr_if(g->arena, (Span){0}, same, &y->base, make_constant(g, t));
+    return make_let(g, r, start, make_let(g, y, e, told));
+}
+
 /* Indices stay in range and nothing is divided by 0, so that most programs have a value. */
 static Expr *make_arg(Gen *g, const Sample *s, uint32_t i, int size)
 {
     const Type *t = s->args[i];
     if (t->kind == TYPE_TUPLE || has_any(t) || dtype_is_float(t->dtype))
-        return make(g, t, size);
+        return make_operand(g, t, size);
     if (dtype_is_bool(t->dtype) && i == 1 && divides(s->op))
         return adapt(g, make_literal(g, dtype_of(DT_BOOL), 1), scalar_of(g, DT_BOOL), t);
     if (dtype_is_bool(t->dtype))
-        return make(g, t, size);
+        return make_operand(g, t, size);
     if (is_index(s->op, i))
         return adapt(g, make_literal(g, dtype_of(DT_INT32), 0), scalar_of(g, DT_INT32), t);
     if (i == 1 && divides(s->op))
         return adapt(g, make_literal(g, dtype_of(DT_INT32), (double)between(g, 1, 5)),
                      scalar_of(g, DT_INT32), t);
-    return make(g, t, size);
+    return make_operand(g, t, size);
 }
 
 static Expr *finish_call(Gen *g, const Sample *s, int size)

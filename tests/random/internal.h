@@ -29,6 +29,10 @@ typedef struct Gen {
     int fuel; /* nodes that may still be made in this function */
     double cost; /* of what was made so far in this function */
     size_t effects; /* references made, read and written so far */
+    bool in_turns; /* the next expression is one of operands with effects (make_turns) */
+    Var *turns; /* operands note in this reference when they are evaluated; NULL: they do not */
+    int turn; /* of the last operand that does */
+    double noted; /* what the reference holds behind it */
     Vec(Known) known; /* what is in scope, the innermost last */
     Vec(const TypeDef *) types;
     Vec(const Op *) ops;
@@ -124,6 +128,8 @@ Expr *random_call(Gen *g, int size, const Type **t);
 Expr *make_operator_call(Gen *g, const Type *t, int size);
 /* An operator without attributes that is a function of this type; NULL: none was found. */
 Expr *operator_value(Gen *g, const Type *t);
+/* The same where each operand notes in a reference when it is evaluated, which the value tells. */
+Expr *make_turns(Gen *g, const Type *t, int size);
 /* The same with an operator that is a value first, where it has no attributes. */
 Expr *make_value_call(Gen *g, const Type *t, int size);
 /* Turns any tensor or tuple of tensors into a tensor of the static type t. */

@@ -349,6 +349,13 @@ static Expr *form_operator(Gen *g, const Type *t, int size)
     return t->kind == TYPE_TENSOR ? make_operator_call(g, t, size) : NULL;
 }
 
+/* An operator whose operands have effects. */
+static Expr *form_turns(Gen *g, const Type *t, int size)
+{
+    bool fits = t->kind == TYPE_TENSOR && !has_any(t) && size > 4 && !g->turns;
+    return fits ? make_turns(g, t, size) : NULL;
+}
+
 static Expr *form_tuple(Gen *g, const Type *t, int size)
 {
     return t->kind == TYPE_TUPLE && t->n ? tuple_of(g, t, size) : NULL;
@@ -455,6 +462,7 @@ static const Form forms[] = {
     {"ref_read", 1, form_ref_read},
     {"ref_write and a sequence", 1, form_sequence},
     {"operator", 14, form_operator},
+    {"operands with effects", 2, form_turns},
     {"tuple", 6, form_tuple},
     {"constructor", 6, form_constructor},
     {"function", 6, form_function},
@@ -491,7 +499,9 @@ Expr *make(Gen *g, const Type *t, int size)
     for (int tries = 0; tries < 8 && !e; tries++) {
         const Form *form = draw_form(g);
         size_t effects = g->effects;
-        e = form->make(g, t, size);
+        bool turns = g->in_turns;
+        g->in_turns = false;
+        e = turns ? form_turns(g, t, size) : form->make(g, t, size);
         if (!e)
             continue;
         count_form(g, form->name);

@@ -169,6 +169,9 @@ static void make_main(Gen *g, int size)
         args[i] = random_tensor(g);
     g->fuel = size;
     g->cost = 0;
+    g->in_turns = once_in(g, 8);
+    if (g->in_turns)
+        result = random_tensor(g);
     Function *fn = make_function(g, type_func(g->cx, 0, NULL, n, args, result), size, NULL);
     module_define(g->m, ctx_name(g->cx, "main"), fn, NOWHERE, g->m);
 }
