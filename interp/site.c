@@ -128,7 +128,7 @@ static OpProgram *program_build(Interp *in, const Step *s, const Type *const *ty
     p->attrs = s->attrs ? attrs_copy(a, s->attrs) : NULL;
     if (!p->types || !p->attrs != !s->attrs)
         return NULL;
-    const Type *result = op_type(in->cx, s->op, p->attrs, s->span, s->n, types, NULL);
+    const Type *result = op_eval_type(in->cx, s->op, p->attrs, s->span, s->n, types, NULL);
     if (result)
         p->te = te_of_op(in->cx, a, s->op, p->attrs, s->span, s->n, types, result);
     if (!p->te)
@@ -230,7 +230,10 @@ ScalarOp site_scalar(Interp *in, const Step *s, const DType *dtypes)
     const Type *types[2];
     for (uint32_t i = 0; i < s->n; i++)
         types[i] = type_scalar(in->cx, dtypes[i]);
+    Attempt attempt; /* a failure is reported where the evaluation comes there */
+    attempt_begin(&attempt, in->cx);
     const OpProgram *found = program_at(in, s, types);
+    attempt_end(&attempt, in->cx);
     const TeProgram *p = found && found->scalar ? found->te : NULL;
     if (!p || p->n_inputs != (int)s->n || p->n_stages != 1 || p->stages[0].reduce != TE_NO_REDUCE)
         return none;

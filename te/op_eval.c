@@ -153,20 +153,46 @@ static bool is_below(const Type *t, Dim least)
     return false;
 }
 
-/* Where data does not decide, `?` is an extent that cannot be counted: no memory has room for it. */
-static bool is_sound(const OpCall *c, const Type *result)
+/* The first element type of the result that no memory can hold; NULL: there is none. */
+static const Type *not_stored(const Type *t)
 {
-    if (is_below(result, DIM_ANY)) {
-        diag_error(c->cx->diags, E0303_RUNTIME_SHAPE, c->span, "`%s` gives an extent below zero",
-                   c->op->name);
+    if (t->kind == TYPE_TENSOR)
+        return dtype_id(t->dtype) == DTYPE_IDS ? t : NULL;
+    const Type *found = NULL;
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && !found; i++)
+        found = not_stored(t->parts[i]);
+    return found;
+}
+
+/* Where data does not decide, `?` is an extent that cannot be counted: no memory has room for it. */
+static bool is_sound(Ctx *cx, const Op *op, Span span, const Type *result)
+{
+    const Type *t = not_stored(result);
+    if (t) {
+        Diag *d = diag_error(cx->diags, E0306_NOT_IMPLEMENTED, span,
+                             "`%s` gives elements of type `%s`, which cannot be stored", op->name,
+                             type_str(cx, type_scalar(cx, t->dtype)));
+        diag_help(d, "`:explain E0118` lists the element types that can be");
         return false;
     }
-    if (c->op->flags & OP_SHAPE_FROM_DATA || !is_below(result, 0))
+    if (is_below(result, DIM_ANY)) {
+        diag_error(cx->diags, E0303_RUNTIME_SHAPE, span, "`%s` gives an extent below zero",
+                   op->name);
+        return false;
+    }
+    if (op->flags & OP_SHAPE_FROM_DATA || !is_below(result, 0))
         return true;
-    Diag *d = diag_error(c->cx->diags, E0503_MEMORY, c->span,
-                         "`%s` gives an extent that cannot be counted", c->op->name);
+    Diag *d = diag_error(cx->diags, E0503_MEMORY, span,
+                         "`%s` gives an extent that cannot be counted", op->name);
     diag_help(d, "is a shape larger than it should be?");
     return false;
+}
+
+const Type *op_eval_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                         const Type *const *types, const Value *const *values)
+{
+    const Type *result = op_type(cx, op, attrs, span, n, types, values);
+    return result && is_sound(cx, op, span, result) ? result : NULL;
 }
 
 static Value eval_call(OpCall *c)
@@ -197,8 +223,8 @@ static Value eval_call(OpCall *c)
         diag_error(cx->diags, E0305_ARGUMENTS, c->span, "argument %u of `%s` is no tensor",
                    (unsigned)i, op->name);
     } else {
-        const Type *result = op_type(cx, op, c->attrs, c->span, n, types, values);
-        if (result && is_sound(c, result))
+        const Type *result = op_eval_type(cx, op, c->attrs, c->span, n, types, values);
+        if (result)
             v = eval_typed(c, types, result);
     }
     arena_deinit(&scratch);

@@ -11,5 +11,8 @@ Value op_eval(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n, 
  * elements writes these, and copies none. */
 Value op_eval_last(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
                    const Value *args);
+/* The type of the result for arguments of these types, one whose values memory can hold. NULL after a diagnostic at `span`. */
+const Type *op_eval_type(Ctx *cx, const Op *op, const Attrs *attrs, Span span, uint32_t n,
+                         const Type *const *types, const Value *const *values);
 
 #endif

@@ -158,7 +158,13 @@ static RelResult rel_cast(Rel *r)
     const Type *t = rel_tensor(r, 0);
     if (!t)
         return rel_blocked(r);
-    return rel_set_output(r, type_tensor(r->cx, attrs_dtype(r->attrs, "dtype"), t->n, t->dims));
+    DType to = attrs_dtype(r->attrs, "dtype");
+    if (dtype_is_void(to)) {
+        Diag *d = rel_error(r, E0203_DTYPE, -1, "`dtype` of `cast` must name an element type");
+        diag_help(d, "write it as a string: `dtype=\"float32\"`");
+        return REL_FAILED;
+    }
+    return rel_set_output(r, type_tensor(r->cx, to, t->n, t->dims));
 }
 
 #define SHAPES_rel_cast_like "(d...), (e...) -> (d...)"
