@@ -9,10 +9,10 @@
 static Expr *bias_to_add(Rewriter *rw, const Call *call)
 {
     const Type *t = expr_tensor_type(call->args.at[0]);
-    if (!t)
+    int rank = t ? (int)t->n : 0, axis = ops_axis(call->attrs, "axis", rank);
+    if (!t || !ops_is_along(rw->cx, call->args.at[1], t, axis))
         return NULL;
     OpsMake m = {rw->cx, &rw->module->arena, call->base.span};
-    int rank = (int)t->n, axis = ops_axis(call->attrs, "axis", rank);
     return ops_call2(&m, "add", call->args.at[0],
                      ops_expand_to_axis(&m, call->args.at[1], rank, axis));
 }

@@ -4,7 +4,7 @@
  *  => multiply(qnn_cast(subtract(qnn_cast(%x, dtype="int32"), 3), dtype="float32"), 0.5f)
  *
  * Products with a scale are computed in fixed point where the scales are constants, or on reals where `compute_dtype` says so. An operator
- * whose scales are not known stays. */
+ * whose scales are not known stays, and so does one whose vectors may not fit. */
 #include "passes/qnn_lower.h"
 #include "passes/types.h"
 
@@ -569,21 +569,72 @@ static Expr *lower_concatenate(Lower *l)
     return ops_call(&l->m, "concatenate", 1, &all, n, attrs);
 }
 
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+/* Whether parameter i is sure to be what the operator asks for: one number, or one for each along the axis of t. With `?` that is found when
+ * the program runs, by the operator and not by what broadcasts. */
+static bool is_parameter(const Lower *l, uint32_t i, const Type *t, int64_t axis)
+{
+    const Type *p = qnn_tensor_of(l->args[i]);
+    int64_t rank = t ? t->n : 0;
+    axis += axis < 0 ? rank : 0;
+    return p && (p->n == 0 || p->dims[0] == 1 ||
+                 (axis >= 0 && axis < rank && ops_is_along(l->m.cx, l->args[i], t, (int)axis)));
+}
+
+static bool are_numbers(const Lower *l, uint32_t i)
+{
+    return is_parameter(l, i, NULL, 0) && is_parameter(l, i + 1, NULL, 0);
+}
+
+static bool fits_tensor(const Lower *l)
+{
+    const Type *t = qnn_tensor_of(l->args[0]);
+    int64_t axis = axis_of(l, "axis");
+    return is_parameter(l, 1, t, axis) && is_parameter(l, 2, t, axis) &&
+           (l->call->args.n < 5 || are_numbers(l, 3));
+}
+
+static bool fits_operands(const Lower *l)
+{
+    bool fits = are_numbers(l, 6);
+    for (uint32_t i = 0; fits && i < 2; i++) {
+        const Type *t = qnn_tensor_of(l->args[i]);
+        int64_t axis = axis_of(l, i ? "rhs_axis" : "lhs_axis");
+        fits = is_parameter(l, 2 + 2 * i, t, axis) && is_parameter(l, 3 + 2 * i, t, axis);
+    }
+    return fits;
+}
+
+/* Where the extents of the weight and of its zero points are numbers, they were compared with one another. */
+static bool fits_product(const Lower *l)
+{
+    const Type *w = qnn_tensor_of(l->args[1]), *zw = qnn_tensor_of(l->args[3]);
+    return is_parameter(l, 2, NULL, 0) && is_parameter(l, 4, NULL, 0) &&
+           (is_parameter(l, 3, NULL, 0) || (w && zw && type_is_static(w) && type_is_static(zw)));
+}
+
+static bool fits_parts(const Lower *l)
+{
+    return are_numbers(l, 3);
+}
+
 static const struct {
     const char *op;
     Rule *rule;
+    bool (*fits)(const Lower *l);
 } rules[] = {
-    {"qnn.quantize", lower_quantize},
-    {"qnn.dequantize", lower_dequantize},
-    {"qnn.requantize", lower_requantize},
-    {"qnn.add", lower_add},
-    {"qnn.subtract", lower_subtract},
-    {"qnn.mul", lower_mul},
-    {"qnn.dense", lower_dense},
-    {"qnn.conv2d", qnn_lower_conv2d},
-    {"qnn.conv2d_transpose", qnn_lower_product},
-    {"qnn.batch_matmul", lower_batch_matmul},
-    {"qnn.concatenate", lower_concatenate},
+    {"qnn.quantize", lower_quantize, fits_tensor},
+    {"qnn.dequantize", lower_dequantize, fits_tensor},
+    {"qnn.requantize", lower_requantize, fits_tensor},
+    {"qnn.add", lower_add, fits_operands},
+    {"qnn.subtract", lower_subtract, fits_operands},
+    {"qnn.mul", lower_mul, fits_operands},
+    {"qnn.dense", lower_dense, fits_product},
+    {"qnn.conv2d", qnn_lower_conv2d, fits_product},
+    {"qnn.conv2d_transpose", qnn_lower_product, fits_product},
+    {"qnn.batch_matmul", lower_batch_matmul, fits_product},
+    {"qnn.concatenate", lower_concatenate, fits_parts},
 };
 
 static Expr *lower(Rewriter *rw, const Expr *old, Expr *now)
@@ -596,7 +647,8 @@ static Expr *lower(Rewriter *rw, const Expr *old, Expr *now)
     const Call *call = expr_as_call(now);
     Lower l = {{rw->cx, &rw->module->arena, now->span}, rw->module, call, call->args.at, t};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        Expr *e = strcmp(rules[i].op, op->name) ? NULL : rules[i].rule(&l);
+        bool is_for = !strcmp(rules[i].op, op->name) && rules[i].fits(&l);
+        Expr *e = is_for ? rules[i].rule(&l) : NULL;
         if (e)
             return expr_type_ops(rw->cx, e);
     }

@@ -352,3 +352,10 @@ Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis)
     Attr attrs[2] = {ops_attr_int("axis", 1), ops_attr_int("num_newaxis", behind)};
     return ops_call(m, "expand_dims", 1, &x, 2, attrs);
 }
+
+bool ops_is_along(const Ctx *cx, const Expr *v, const Type *t, int axis)
+{
+    const Type *vt = v->type ? type_find(v->type) : NULL;
+    return vt && vt->kind == TYPE_TENSOR && vt->n == 1 && vt->dims[0] != DIM_ANY &&
+           dim_same(cx, vt->dims[0], t->dims[axis]);
+}

@@ -395,9 +395,19 @@ static const Type *data_type(const Call *call)
     return t && t->kind == TYPE_TENSOR ? t : NULL;
 }
 
-static Expr *infer_batch_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
+/* The type of the data where the vectors are sure to fit the axis; NULL: the operator stays, and sees when it runs. */
+static const Type *data_with_vectors(const Ctx *cx, const Call *call)
 {
     const Type *t = data_type(call);
+    for (uint32_t i = 1; t && i < call->args.n; i++)
+        if (!ops_is_along(cx, call->args.at[i], t, ops_axis(call->attrs, "axis", (int)t->n)))
+            return NULL;
+    return t;
+}
+
+static Expr *infer_batch_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
+{
+    const Type *t = data_with_vectors(cx, call);
     if (index != 0 || !t)
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
@@ -453,7 +463,7 @@ static Expr *infer_scaled(const OpsMake *m, const Call *call, Expr *y, int rank,
 
 static Expr *infer_layer_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
 {
-    const Type *t = data_type(call);
+    const Type *t = data_with_vectors(cx, call);
     if (index > 0 || !t)
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
@@ -464,7 +474,7 @@ static Expr *infer_layer_norm(Ctx *cx, Arena *arena, const Call *call, int64_t i
 
 static Expr *infer_instance_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
 {
-    const Type *t = data_type(call);
+    const Type *t = data_with_vectors(cx, call);
     if (index > 0 || !t)
         return NULL;
     OpsMake m = {cx, arena, call->base.span};
@@ -480,7 +490,7 @@ static Expr *infer_instance_norm(Ctx *cx, Arena *arena, const Call *call, int64_
 
 static Expr *infer_group_norm(Ctx *cx, Arena *arena, const Call *call, int64_t index)
 {
-    const Type *t = data_type(call);
+    const Type *t = data_with_vectors(cx, call);
     if (index > 0 || !t || !dims_static(t->n, t->dims))
         return NULL;
     OpsMake m = {cx, arena, call->base.span};

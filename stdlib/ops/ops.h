@@ -306,6 +306,9 @@ Attr ops_attr_dtype(const OpsMake *m, const char *key, DType dtype);
 Expr *ops_constant(const OpsMake *m, DType dtype, double v);
 /* x with axes of extent 1 behind it, so that it broadcasts along `axis` of a tensor of this rank. */
 Expr *ops_expand_to_axis(const OpsMake *m, Expr *x, int rank, int axis);
+/* Whether v is sure to be a vector of one element for each along `axis` of t: with `?` that is found when the program runs, by the operators
+ * that ask for it and not by those that broadcast. */
+bool ops_is_along(const Ctx *cx, const Expr *v, const Type *t, int axis);
 
 /* The gradients by the arguments of a typed call whose operator has a `compute`, out of that of its result; `args` stand for the arguments.
  * False after a diagnostic. */
