@@ -736,7 +736,22 @@ static Ssa shortened(const Lanes *l, DType to, unsigned from_bits, Ssa v)
                : LLVMBuildTrunc(l->g->b, v, lanes_type(l, gen_dtype(l->g, to)), "");
 }
 
-/* Through int64, then wrapped; what int64 cannot hold is its least value, as the processor has it. */
+/* What int64 cannot hold is its least value, as the processor has it; of uint64, what it holds beyond that. */
+static Ssa word_of_float(const Lanes *l, DType to, Ssa a)
+{
+    Gen *g = l->g;
+    Ssa fits, v = int_within(l, g->i64, a, 0x1p63, &fits), least = lanes_int(l, g->i64, INT64_MIN);
+    v = LLVMBuildSelect(g->b, fits, v, least, "");
+    if (dtype_is_signed(to) || to.bits < 64)
+        return v;
+    LLVMTypeRef element = l->n == 1 ? LLVMTypeOf(a) : LLVMGetElementType(LLVMTypeOf(a));
+    Ssa off = LLVMBuildFSub(g->b, a, lanes_float(l, element, 0x1p63), "");
+    Ssa high = LLVMBuildFCmp(g->b, LLVMRealOGE, off, lanes_float(l, element, 0), "");
+    Ssa above = LLVMBuildAdd(g->b, int_within(l, g->i64, off, 0x1p63, &fits), least, "");
+    return LLVMBuildSelect(g->b, LLVMBuildAnd(g->b, high, fits, ""), above, v, "");
+}
+
+/* Through 64 bits, then wrapped. */
 static Ssa int_of_float(const Lanes *l, DType to, Ssa a)
 {
     Gen *g = l->g;
@@ -752,9 +767,7 @@ static Ssa int_of_float(const Lanes *l, DType to, Ssa a)
         gen_branch(g, lanes_any(l, LLVMBuildNot(g->b, fits, "")), far, go, false);
         LLVMPositionBuilderAtEnd(g->b, far);
     }
-    v = int_within(l, g->i64, a, 9223372036854775808.0, &fits);
-    v = LLVMBuildSelect(g->b, fits, v, lanes_int(l, g->i64, INT64_MIN), "");
-    v = shortened(l, to, 64, v);
+    v = shortened(l, to, 64, word_of_float(l, to, a));
     if (!near)
         return v;
     Ssa values[2] = {near, v};

@@ -1,5 +1,5 @@
 /* Casts between all dtypes. Floats become integers through int64 and then wrap; what int64 cannot
- * hold becomes its least value, as the processor does it. */
+ * hold becomes its least value, as the processor does it, but for what uint64 holds where that is asked for. */
 #include "te/loops.h"
 
 #include "base/number.h"
@@ -13,6 +13,21 @@ static inline int64_t int_of_float(float v)
 static inline int64_t int_of_double(double v)
 {
     return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (int64_t)v : INT64_MIN;
+}
+
+/* What is too much for int64 by no more than its range is above that. */
+static inline uint64_t word_of_float(float v)
+{
+    float off = v - 9223372036854775808.0f;
+    return off >= 0 && off < 9223372036854775808.0f ? (uint64_t)(int64_t)off + ((uint64_t)1 << 63)
+                                                    : (uint64_t)int_of_float(v);
+}
+
+static inline uint64_t word_of_double(double v)
+{
+    double off = v - 9223372036854775808.0;
+    return off >= 0 && off < 9223372036854775808.0 ? (uint64_t)(int64_t)off + ((uint64_t)1 << 63)
+                                                   : (uint64_t)int_of_double(v);
 }
 
 /* Integers above 2^53 leave what they lose in the last bit that a double keeps. */
@@ -72,7 +87,7 @@ CAST_TO(INT64, int64_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT8, uint8_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT16, uint16_t, SAME, int_of_float, int_of_double)
 CAST_TO(UINT32, uint32_t, SAME, int_of_float, int_of_double)
-CAST_TO(UINT64, uint64_t, SAME, int_of_float, int_of_double)
+CAST_TO(UINT64, uint64_t, SAME, word_of_float, word_of_double)
 CAST_TO(FLOAT16, uint16_t, half_from_double, te_half_of_float, half_from_double)
 CAST_TO(FLOAT32, float, SAME, SAME, SAME)
 CAST_TO(FLOAT64, double, SAME, SAME, SAME)
