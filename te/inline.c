@@ -8,6 +8,8 @@ typedef struct StageUse {
     bool by_window;         /* and belongs to a fold */
     bool whole;             /* the last of them reads every element */
     bool output;
+    bool risky;             /* it may stop with an error, or what it is computed from may */
+    uint64_t risky_axes;    /* those whose index in one of the loads may */
 } StageUse;
 
 typedef struct Inliner {
@@ -47,6 +49,27 @@ typedef struct Reader {
     int stage;
 } Reader;
 
+typedef struct Risk {
+    const Inliner *in;
+    bool found;
+} Risk;
+
+static void find_risk(void *data, Te *e)
+{
+    Risk *r = data;
+    r->found |= te_may_fault(e) || (e->kind == TE_NODE_LOAD && r->in->uses[e->tensor].risky);
+}
+
+static bool is_risky(const Inliner *in, Te *e)
+{
+    PtrMap seen = {0};
+    Risk r = {in, false};
+    if (e->kind != TE_NODE_AXIS && e->kind != TE_NODE_CONST)
+        te_each(in->b.arena, &seen, e, find_risk, &r);
+    ptrmap_deinit(&seen);
+    return r.found;
+}
+
 static void count_load(void *data, Te *e)
 {
     const Reader *r = data;
@@ -58,6 +81,8 @@ static void count_load(void *data, Te *e)
     u->padded = u->padded || e->otherwise;
     u->by_window = u->padded && r->in->p->stages[r->stage].reduce != TE_NO_REDUCE;
     u->whole = reads_all(r->in, e, &r->in->p->stages[r->stage]);
+    for (int i = 0; i < e->n; i++)
+        u->risky_axes |= (uint64_t)is_risky(r->in, e->index[i]) << i;
 }
 
 static void count_uses(Inliner *in, int stage)
@@ -65,6 +90,8 @@ static void count_uses(Inliner *in, int stage)
     PtrMap seen = {0};
     Reader r = {in, stage};
     const TeStage *s = &in->p->stages[stage];
+    in->uses[in->p->n_inputs + stage].risky =
+        is_risky(in, s->body) || (s->at && is_risky(in, s->at));
     te_each(in->b.arena, &seen, s->body, count_load, &r);
     if (s->at) {
         te_each(in->b.arena, &seen, s->at, count_load, &r);
@@ -144,6 +171,24 @@ static bool is_turned_factor(Inliner *in, int stage, int reader, const TeContrac
     return beside;
 }
 
+static void note_axis(void *data, Te *e)
+{
+    uint64_t *axes = data;
+    if (e->kind == TE_NODE_AXIS)
+        *axes |= (uint64_t)1 << e->axis;
+}
+
+/* Whether the indices that may stop with an error are still there when the expression stands in place of the load. */
+static bool keeps_faults(const Inliner *in, int stage)
+{
+    uint64_t risky = in->uses[in->p->n_inputs + stage].risky_axes, axes = 0;
+    PtrMap seen = {0};
+    if (risky)
+        te_each(in->b.arena, &seen, in->bodies[stage], note_axis, &axes);
+    ptrmap_deinit(&seen);
+    return !(risky & ~axes);
+}
+
 /* A stage goes into its reader when nothing is computed more often than before, or costs next to
  * nothing. Contractions keep their factors: they are worth more as matrix products. What may stop with
  * an error goes only where all of it is computed. */
@@ -159,6 +204,8 @@ static bool may_go(Inliner *in, int stage)
         return false;
     if (te_contraction(in->p, u->reader, &c))
         return is_turned_factor(in, stage, u->reader, &c);
+    if (!keeps_faults(in, stage))
+        return false;
     if (in->faults[stage] && !(u->whole && positions(&in->p->stages[u->reader]) > 0))
         return false;
     return is_cheap(s->body) || positions(&in->p->stages[u->reader]) <= positions(s);

@@ -85,6 +85,12 @@ static void compute_full_like(TeBuilder *b)
 static int64_t arange_steps(DType dtype, const Value *start, const Value *stop, const Value *step)
 {
     double n = ceil((value_as_double(*stop) - value_as_double(*start)) / value_as_double(*step));
+    if (dtype_id(dtype) == DT_UINT64) {
+        uint64_t a = (uint64_t)value_as_int(*start), z = (uint64_t)value_as_int(*stop);
+        uint64_t s = (uint64_t)value_as_int(*step);
+        uint64_t steps = s && z > a ? (z - a) / s + ((z - a) % s != 0) : 0;
+        return s == 0 || steps > INT64_MAX ? -1 : (int64_t)steps;
+    }
     if (!dtype_is_float(dtype)) {
         int64_t a = value_as_int(*start), z = value_as_int(*stop), s = value_as_int(*step);
         if (s == 0)
@@ -282,10 +288,10 @@ static RelResult rel_trilu(Rel *r)
 static void compute_trilu(TeBuilder *b)
 {
     TeTensor t = te_input(b, 0);
-    Te *k = te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, ops_scalar(b, te_input(b, 1)));
+    Te *k = ops_index(b, ops_scalar(b, te_input(b, 1)));
     Te *i = te_axis(b, t.rank - 2), *j = te_axis(b, t.rank - 1);
     TeOp keeps = attrs_bool(b->attrs, "upper") ? TE_GE : TE_LE;
-    Te *kept = te_binary(b, keeps, j, te_binary(b, TE_ADD, i, k));
+    Te *kept = te_binary(b, keeps, te_binary(b, TE_SUB, j, i), k);
     ops_emit(b, te_select(b, kept, ops_at_axes(b, t), ops_number(b, 0)));
 }
 

@@ -360,24 +360,25 @@ static RelResult rel_adv_index(Rel *r)
     return rel_out_tensor(r, data->dtype, n, dims);
 }
 
-/* Negative positions count from the end; others are brought into range. */
 static void compute_adv_index(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0);
     int k = te_n_inputs(b) - 1, r = te_out_rank(b, 0), lead = r - (x.rank - k);
     Te *index[TENSOR_RANK_MOST], *at[TENSOR_RANK_MOST];
-    for (int i = 0; i < k; i++) {
+    if (ops_out_is_empty(b)) {
+        ops_emit(b, ops_number(b, 0));
+        return;
+    }
+    for (int i = 0; i < k && ops_holds_elements(b, "adv_index", x.shape[i]); i++) {
         TeTensor t = te_input(b, i + 1);
         for (int d = 0; d < t.rank; d++)
             at[d] = t.shape[d] == 1 ? te_int(b, 0) : te_axis(b, lead - t.rank + d);
-        Te *v = te_cast(b, wide, te_load(b, t, at)), *e = te_int(b, x.shape[i]);
-        Te *low = te_binary(b, TE_LT, v, te_int(b, 0));
-        v = te_select(b, low, te_binary(b, TE_ADD, v, e), v);
-        index[i] = ops_clamp(b, v, x.shape[i] ? x.shape[i] : 1);
+        index[i] = ops_place(b, te_load(b, t, at), x.shape[i]);
     }
     for (int i = k; i < x.rank; i++)
         index[i] = te_axis(b, lead + i - k);
-    ops_emit(b, te_load(b, x, index));
+    if (!b->failed)
+        ops_emit(b, te_load(b, x, index));
 }
 
 /* ---- unravel_index, invert_permutation ------------------------------------------------------------ */
@@ -477,7 +478,7 @@ static void compute_sequence_mask(TeBuilder *b)
     TeTensor x = te_input(b, 0), n = te_input(b, 1);
     int time = (int)attrs_int(b->attrs, "axis", 0);
     Te *batch[1] = {te_axis(b, 1 - time)};
-    Te *valid = te_binary(b, TE_LT, te_axis(b, time), te_cast(b, wide, te_load(b, n, batch)));
+    Te *valid = te_binary(b, TE_LT, te_axis(b, time), ops_index(b, te_load(b, n, batch)));
     ops_emit(b, te_select(b, valid, ops_at_axes(b, x),
                           ops_number(b, attrs_float(b->attrs, "mask_value"))));
 }
@@ -506,7 +507,7 @@ static void compute_reverse_sequence(TeBuilder *b)
     int time = ops_axis(b->attrs, "seq_axis", x.rank);
     Te *batch[1] = {te_axis(b, ops_axis(b->attrs, "batch_axis", x.rank))}, *index[TENSOR_RANK_MOST];
     ops_axes(b, 0, x.rank, index);
-    Te *length = te_cast(b, wide, te_load(b, n, batch)), *t = index[time];
+    Te *length = ops_index(b, te_load(b, n, batch)), *t = index[time];
     length = te_binary(b, TE_MIN, length, te_int(b, x.shape[time])); /* no more than there is */
     Te *turned = te_binary(b, TE_SUB, te_binary(b, TE_SUB, length, te_int(b, 1)), t);
     index[time] = te_select(b, te_binary(b, TE_LT, t, length), turned, t);

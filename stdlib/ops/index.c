@@ -62,30 +62,21 @@ static RelResult rel_take(Rel *r)
 /* An index brought into [0, extent). */
 static Te *take_index(TeBuilder *b, Te *i, int64_t extent)
 {
-    if (extent == 0) {
-        diag_error(b->cx->diags, E0304_INDEX, b->span, "`take` from an axis without elements");
-        b->failed = true;
+    if (!ops_holds_elements(b, "take", extent))
         return te_int(b, 0);
+    if (str_is(attrs_string(b->attrs, "mode"), "wrap")) {
+        DType d = dtype_id(i->dtype) == DT_UINT64 ? i->dtype : wide;
+        i = te_binary(b, TE_FLOORMOD, te_cast(b, d, i), te_cast(b, d, te_int(b, extent)));
+        return te_cast(b, wide, i);
     }
-    i = te_cast(b, wide, i);
-    if (str_is(attrs_string(b->attrs, "mode"), "wrap"))
-        return te_binary(b, TE_FLOORMOD, i, te_int(b, extent));
-    return ops_clamp(b, i, extent);
-}
-
-static bool out_is_empty(const TeBuilder *b)
-{
-    for (int i = 0; i < te_out_rank(b, 0); i++)
-        if (te_out_shape(b, 0)[i] == 0)
-            return true;
-    return false;
+    return ops_clamp(b, ops_index(b, i), extent);
 }
 
 static void compute_take(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0), at = te_input(b, 1);
     Te *index[TENSOR_RANK_MOST], *i[TENSOR_RANK_MOST];
-    if (out_is_empty(b)) {
+    if (ops_out_is_empty(b)) {
         ops_emit(b, ops_number(b, 0));
         return;
     }

@@ -132,7 +132,8 @@ int64_t kernel_int(const Tensor *t, int64_t i)
     case DT_INT32: return ((const int32_t *)t->data)[i];
     case DT_INT64: return ((const int64_t *)t->data)[i];
     }
-    return tensor_get_int(t, i);
+    int64_t v = tensor_get_int(t, i);
+    return v < 0 && !dtype_is_signed(t->dtype) ? INT64_MAX : v;
 }
 
 int64_t kernel_index(OpCall *c, int64_t v, int64_t extent)
@@ -160,6 +161,14 @@ CLONES static bool find_places(int64_t n, int64_t extent, int64_t base, int64_t 
     return !wrong;
 }
 
+/* As int64; of uint64, what is beyond that is the greatest. */
+static void read_indices(DTypeId id, int64_t *out, const void *in, int64_t n)
+{
+    te_loop_cast(DT_INT64, id, out, in, n);
+    for (int64_t i = 0; id == DT_UINT64 && i < n; i++)
+        out[i] = out[i] < 0 ? INT64_MAX : out[i];
+}
+
 /* The places of n elements of a row that begins at `base`, from the one at `j` on. */
 static bool row_places(OpCall *c, const Tensor *index, int64_t from, int64_t n, int64_t extent,
                        int64_t base, int64_t by, int64_t step, int64_t *places)
@@ -168,11 +177,11 @@ static bool row_places(OpCall *c, const Tensor *index, int64_t from, int64_t n, 
     const char *indices = index->data + (size_t)from * dtype_row(id)->size;
     bool wide = id == DT_INT64;
     if (!wide)
-        te_loop_cast(DT_INT64, id, places, indices, n);
+        read_indices(id, places, indices, n);
     if (find_places(n, extent, base, by, step,
                     wide ? (const int64_t *)(const void *)indices : places, places))
         return true;
-    te_loop_cast(DT_INT64, id, places, indices, n);
+    read_indices(id, places, indices, n);
     for (int64_t j = 0; kernel_index(c, places[j], extent) >= 0;)
         j++;
     return false;

@@ -205,6 +205,12 @@ bool kernel_topk(OpCall *c);
 
 /* The only output: `body` at each position, in the output's dtype. */
 void ops_emit(TeBuilder *b, Te *body);
+bool ops_out_is_empty(const TeBuilder *b);
+/* Whether there is an element along the axis to be read; false after a diagnostic, where the program stops. */
+bool ops_holds_elements(TeBuilder *b, const char *op, int64_t extent);
+/* A position that is data, as int64. Of uint64, what is beyond that is the greatest: it is behind all elements and counts nothing from the
+ * end. */
+Te *ops_index(TeBuilder *b, Te *index);
 /* The index, of which a negative one counts from the end, in so many elements; outside of them the program stops. */
 Te *ops_place(TeBuilder *b, Te *index, int64_t extent);
 /* axis first, first + 1, … */

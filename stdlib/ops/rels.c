@@ -517,10 +517,34 @@ Te *ops_clamp(TeBuilder *b, Te *x, int64_t extent)
     return te_binary(b, TE_MIN, te_binary(b, TE_MAX, x, te_int(b, 0)), te_int(b, extent - 1));
 }
 
+bool ops_out_is_empty(const TeBuilder *b)
+{
+    for (int i = 0; i < te_out_rank(b, 0); i++)
+        if (te_out_shape(b, 0)[i] == 0)
+            return true;
+    return false;
+}
+
+bool ops_holds_elements(TeBuilder *b, const char *op, int64_t extent)
+{
+    if (extent > 0)
+        return true;
+    diag_error(b->cx->diags, E0304_INDEX, b->span, "`%s` from an axis without elements", op);
+    b->failed = true;
+    return false;
+}
+
+Te *ops_index(TeBuilder *b, Te *index)
+{
+    Te *i = te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, index);
+    if (dtype_id(index->dtype) != DT_UINT64)
+        return i;
+    return te_select(b, te_binary(b, TE_LT, i, te_int(b, 0)), te_int(b, INT64_MAX), i);
+}
+
 Te *ops_place(TeBuilder *b, Te *index, int64_t extent)
 {
-    index = te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, index);
-    return te_binary(b, TE_PLACE, index, te_int(b, extent));
+    return te_binary(b, TE_PLACE, ops_index(b, index), te_int(b, extent));
 }
 
 Te *ops_scalar(TeBuilder *b, TeTensor t)
