@@ -574,7 +574,12 @@ static bool read_plain_field(GraphReader *r, size_t node, const OpAttr *field, A
         return true;
     case ATTR_TYPE_FLOAT:
         *out = (AttrValue){.kind = ATTR_FLOAT};
-        return read_double(r, node, field->name, &out->f);
+        if (!read_double(r, node, field->name, &out->f))
+            return false;
+        /* Text of a number has no None: what need not be set is 0, where the original has nothing else to write. */
+        if (field->otherwise.kind == ATTR_NONE && field->or_none && out->f == 0)
+            out->kind = ATTR_NONE;
+        return true;
     case ATTR_TYPE_STRING: return read_text_field(r, node, field, out);
     case ATTR_TYPE_DTYPE: return read_dtype_field(r, node, field, out);
     case ATTR_TYPE_INTS:

@@ -165,8 +165,10 @@ static void put_string(Buf *b, Str s)
     buf_char(b, '"');
 }
 
+/* A number that float32 has not, as text would read it, says that it is a double. */
 static void put_attr_float(Buf *b, const AttrValue *v, bool six_digits)
 {
+    bool wide = !v->dtype.bits && isfinite(v->f) && isinf((float)v->f);
     if (six_digits)
         number_print_g6(b, v->f);
     else if (dtype_id(v->dtype) == DT_FLOAT16)
@@ -174,8 +176,8 @@ static void put_attr_float(Buf *b, const AttrValue *v, bool six_digits)
     else
         number_print_double(b, v->f);
     buf_char(b, 'f');
-    if (v->dtype.bits && v->dtype.bits != 32)
-        buf_int(b, v->dtype.bits);
+    if (wide || (v->dtype.bits && v->dtype.bits != 32))
+        buf_int(b, wide ? 64 : v->dtype.bits);
 }
 
 /* Text writes integers of 16, 32 and 64 bits. */
