@@ -578,12 +578,9 @@ static RelResult rel_backward_weight(Rel *r)
         !rel_ints(r, "strides", 2, c.strides) || !rel_ints(r, "dilation", 2, c.dilation) ||
         !rel_padding(r, "padding", 2, c.before, c.after) || !rel_dtypes_agree(r, 0, g, 1, x))
         return REL_FAILED;
-    Dim in = -1, out = -1, dims[4];
-    if (backward_layouts(r->attrs, &c)) {
-        in = x->dims[c.x[1]];
-        out = g->dims[c.o[1]];
-    }
-    if (c.groups < 1 || in < 0 || out < 0 || in % c.groups || out % c.groups) {
+    bool known = backward_layouts(r->attrs, &c);
+    Dim in = known ? x->dims[c.x[1]] : 0, out = known ? g->dims[c.o[1]] : 0, dims[4];
+    if (!known || c.groups < 1 || (in >= 0 && in % c.groups) || (out >= 0 && out % c.groups)) {
         rel_error(r, E0202_SHAPE, 1,
                   "gradient %s and data %s do not fit in these groups and layouts",
                   type_str(r->cx, g), type_str(r->cx, x));
@@ -591,7 +588,9 @@ static RelResult rel_backward_weight(Rel *r)
     }
     bool depthwise = c.groups > 1 && in == c.groups;
     dims[c.w[0]] = depthwise ? in : out;
-    dims[c.w[1]] = depthwise ? out / c.groups : in / c.groups;
+    dims[c.w[1]] = dim_floor_div(r->cx, depthwise ? out : in, c.groups);
+    if (c.groups > 1 && in < 0) /* each channel may have its own kernel */
+        dims[c.w[0]] = dims[c.w[1]] = DIM_ANY;
     dims[c.w[2]] = k[0];
     dims[c.w[3]] = k[1];
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", g->dtype), 4, dims);

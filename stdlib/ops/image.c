@@ -325,9 +325,11 @@ static RelResult rel_upsampling(Rel *r)
             scale = attrs_float(r->attrs, scale_keys[SPATIAL_MOST - n + i]);
         else if (!rel_double_of(r, (uint32_t)i + 1, &scale))
             *d = DIM_ANY;
-        if (scale <= 0) {
-            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must be positive",
-                      scale_keys[SPATIAL_MOST - n + i], r->op->name);
+        if (!(scale > 0 && scale <= (double)OPS_MOST)) {
+            Diag *diag = rel_error(
+                r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must be positive, and %lld at most",
+                scale_keys[SPATIAL_MOST - n + i], r->op->name, (long long)OPS_MOST);
+            diag_help(diag, "it says how many times as long the axis becomes: `2f` doubles it");
             return REL_FAILED;
         }
         if (dim_is_symbol(*d))
@@ -481,8 +483,8 @@ static RelResult rel_correlation(Rel *r)
     bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
     for (int i = 0; good && i < 2; i++) {
         int64_t room = before[i] + after[i] - 2 * (reach + (k - 1) / 2);
-        good = dims[2 + i] >= 0 && (room += dims[2 + i]) > 0;
-        dims[2 + i] = good ? (room + s1 - 1) / s1 : 0;
+        good = dims[2 + i] < 0 || room + dims[2 + i] > 0;
+        dims[2 + i] = good ? dim_windows(r->cx, dims[2 + i], room, 1, s1) : 0;
     }
     if (!good) {
         rel_error(r, E0216_OPERATOR_ARGUMENT, 0,

@@ -313,7 +313,11 @@ static bool parts_of_call(const Attrs *a, uint32_t rank, const Dim *dims, Parts 
         from->step[i] = 1;
         from->extent[i] = dims[i];
     }
-    return read_index_map(a, (int)rank, to);
+    bool good = read_index_map(a, (int)rank, to);
+    for (uint32_t i = 0; good && i < rank; i++)
+        if (dims[i] < 0) /* it is what its parts make of it */
+            from->extent[i] = whole_extent(to, (int)i);
+    return good;
 }
 
 #define SHAPES_rel_chosen_layout "(d...) -> the extents of the parts, in their order"

@@ -204,9 +204,17 @@ static RelResult rel_dft(Rel *r)
     const Type *re = rel_tensor(r, 0), *im = re ? rel_tensor(r, 1) : NULL;
     if (!im)
         return rel_blocked(r);
-    bool exact = dtype_is_float(re->dtype) && re->dtype.bits >= 32;
-    if (re->n > 0 && exact && re == im)
-        return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){re, im}));
+    bool fit = dtype_is_float(re->dtype) && re->dtype.bits >= 32 && re->n > 0 && re->n == im->n &&
+               dtype_eq(re->dtype, im->dtype);
+    Dim dims[TENSOR_RANK_MOST];
+    for (uint32_t i = 0; fit && i < re->n; i++) {
+        fit = dim_agrees(re->dims[i], im->dims[i]);
+        dims[i] = re->dims[i] < 0 ? im->dims[i] : re->dims[i];
+    }
+    if (fit) {
+        const Type *t = type_tensor(r->cx, re->dtype, re->n, dims);
+        return rel_set_output(r, type_tuple(r->cx, 2, (const Type *[]){t, t}));
+    }
     rel_error(r, E0202_SHAPE, 1,
               "real and imaginary parts must be `float32` or `float64` of one shape: `%s` and `%s`",
               type_str(r->cx, re), type_str(r->cx, im));

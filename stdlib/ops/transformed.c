@@ -149,7 +149,10 @@ static RelResult weight_rel(Rel *r, int n, int64_t tile, Tiles *t, const Type **
         return rel_blocked(r);
     if (!rel_rank(r, 0, *w, (uint32_t)n + 2) || !rel_reals(r, *w))
         return REL_FAILED;
-    return tiles_of(tile, n, (*w)->dims + 2, t) ? REL_DONE : tile_error(r, tile);
+    int64_t kernel[SPATIAL_MOST];
+    for (int i = 0; i < n; i++) /* of `?` the least */
+        kernel[i] = (*w)->dims[2 + i] < 0 ? 1 : (*w)->dims[2 + i];
+    return tiles_of(tile, n, kernel, t) ? REL_DONE : tile_error(r, tile);
 }
 
 #define SHAPES_rel_winograd_weight                                                                \
@@ -164,6 +167,9 @@ static RelResult rel_winograd_weight(Rel *r)
     if (result != REL_DONE)
         return result;
     Dim dims[LETTERS_MOST];
+    bool which = t.n == 2 || w->dims[2] >= 0; /* axes are transformed */
+    for (int i = 0; i < t.n; i++)
+        t.alpha[i] = which && w->dims[2 + i] >= 0 ? t.alpha[i] : DIM_ANY;
     weight_dims(&t, w->dims[0], w->dims[1], dims);
     return rel_out_tensor(r, w->dtype, w->n, dims);
 }
@@ -198,13 +204,13 @@ static RelResult rel_nnpack_weight(Rel *r)
     RelResult result = weight_rel(r, 2, 6, &t, &w);
     if (result != REL_DONE)
         return result;
-    if (t.kernel[0] != 3 || t.kernel[1] != 3) {
+    if (!dim_agrees(w->dims[2], 3) || !dim_agrees(w->dims[3], 3)) {
         rel_error(r, E0202_SHAPE, 0, "the kernel must have 3 x 3 elements, found `%s`",
                   type_str(r->cx, w));
         return REL_FAILED;
     }
     return rel_out_tensor(r, ops_dtype(r->attrs, "out_dtype", w->dtype), 4,
-                          (Dim[]){w->dims[0], w->dims[1], t.alpha[0], t.alpha[1]});
+                          (Dim[]){w->dims[0], w->dims[1], 6 + 3 - 1, 6 + 3 - 1});
 }
 
 static void compute_nnpack_weight(TeBuilder *b)

@@ -90,7 +90,16 @@ static RelResult rel_prior(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, t, 4))
         return REL_FAILED;
-    int n = floats_of(r->attrs, "sizes", list) + floats_of(r->attrs, "ratios", list) - 1;
+    int sizes = floats_of(r->attrs, "sizes", list), ratios = floats_of(r->attrs, "ratios", list);
+    int n = sizes + ratios - 1;
+    if (sizes == 0 || ratios == 0) {
+        Diag *d =
+            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` needs at least one number",
+                      sizes ? "ratios" : "sizes", r->op->name);
+        diag_help(d,
+                  "each box has a size and a ratio: `sizes=[1f], ratios=[1f]` are those left out");
+        return REL_FAILED;
+    }
     Dim boxes = dims_product(3, (Dim[]){t->dims[2], t->dims[3], n});
     return rel_out_tensor(r, t->dtype, 3, (Dim[]){1, boxes, 4});
 }
