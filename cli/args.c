@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include "base/buf.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "base/utf8.h"
 
@@ -23,16 +24,19 @@ static const CliOption limit_options[] = {
     {.name = "time-limit",
      .arg = "SECONDS",
      .number = true,
+     .most = 1e9,
      .key = "time_limit",
      .doc = "the work ends then; default: none"},
     {.name = "memory-limit",
      .arg = "MIB",
      .number = true,
+     .most = 1e9,
      .key = "memory_limit",
      .doc = "default: three quarters of the machine's"},
     {.name = "depth-limit",
      .arg = "CALLS",
      .number = true,
+     .most = 1e15,
      .key = "depth_limit",
      .doc = "how deep calls nest; default: as memory allows"},
     {0},
@@ -190,6 +194,12 @@ static bool check_value(const Parser *p, const CliOption *o, const char *value)
     const char *name = o->name ? o->name : letter;
     if (o->number && !is_number(value)) {
         cli_wrong(p->args->command, "%s%s wants a number, not `%s`", dashes, name, value);
+        return false;
+    }
+    uint64_t seed;
+    if (o->seed && !number_parse_uint(str_of(value), &seed)) {
+        cli_wrong(p->args->command, "%s%s wants a whole number below 2^64, not `%s`", dashes, name,
+                  value);
         return false;
     }
     if (o->most > 0 && strtod(value, NULL) > o->most) {

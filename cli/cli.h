@@ -26,6 +26,7 @@ typedef struct CliOption {
     const char *doc;
     bool number; /* the value is a number, not negative, */
     double most; /* and not above this; 0: any */
+    bool seed; /* the value is a whole number below 2^64 */
     const char *key; /* in the request; NULL: the name */
 } CliOption;
 

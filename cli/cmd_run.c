@@ -22,7 +22,7 @@
                 "now: .npz or .params"},                                                          \
         {.name = "random",                                                                        \
          .arg = "SEED",                                                                           \
-         .number = true,                                                                          \
+         .seed = true,                                                                            \
          .doc = "uniform values for the tensors that remain"},                                    \
         {.name = "json", .doc = "prints the result as JSON, and diagnostics as JSON lines"},      \
         {.letter = 'o',                                                                           \

@@ -74,6 +74,7 @@ static const struct LimitRow {
     void (*set)(RelaySession *s, double amount); /* 0: as it is without a limit */
     void (*show)(const RelaySession *s, Buf *b);
 } rows[] = {
+    /* cli/args.c says the same */
     {"time", "time_limit", 1e-6, 1e9, set_time, show_time},
     {"memory", "memory_limit", 1e-6, 1e9, set_memory, show_memory},
     {"depth", "depth_limit", 1, 1e15, set_depth, show_depth},
