@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-static const DType wide = {DTYPE_CODE_INT, 64, 1};
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
 /* Three tensors without gaps and a result that begins with the elements of the first. */
