@@ -53,7 +53,8 @@ static Expr *in_call(Vjp *v, Rewriter *rw, const Call *old, Call *now)
 static Expr *in_if(Vjp *v, Rewriter *rw, const Type *t, If *now)
 {
     Expr *then = now->then, *otherwise = now->otherwise;
-    bool any = put(v, rw, &then, t) | put(v, rw, &otherwise, t);
+    bool any = put(v, rw, &then, t);
+    any |= put(v, rw, &otherwise, t);
     return any ? expr_if(&rw->module->arena, now->base.span, now->cond, then, otherwise)
                : &now->base;
 }
