@@ -542,6 +542,13 @@ static const Type *type_with(OutCall *c, const Type *t, DType dtype)
     return type_tensor(c->x->cx, dtype, t->n, t->dims);
 }
 
+static OutValue *not_for(OutCall *c, DType dtype)
+{
+    Buf name = {0};
+    dtype_print(&name, dtype);
+    return out_refuse(c, "it is for no %s there", buf_keep(&name, &c->x->arena));
+}
+
 /* In a type that is taken, and the result in its own again. */
 static OutValue *say_wide(OutCall *c, const char *text, DType narrow, int taken)
 {
@@ -550,11 +557,8 @@ static OutValue *say_wide(OutCall *c, const char *text, DType narrow, int taken)
                           : dtype_eq(narrow, dtype_of(DT_UINT32)) ? DT_INT64
                                                                   : DT_INT32);
     if (!(taken & (whole ? I : F)) || dtype_eq(narrow, wide) ||
-        dtype_size(narrow) > dtype_size(wide) || dtype_eq(narrow, dtype_of(DT_INT64))) {
-        Buf name = {0};
-        dtype_print(&name, narrow);
-        return out_refuse(c, "it is for no %s there", buf_keep(&name, &c->x->arena));
-    }
+        dtype_size(narrow) > dtype_size(wide) || dtype_eq(narrow, dtype_of(DT_INT64)))
+        return not_for(c, narrow);
     OutCall of = *c;
     of.in = arena_new_array(&c->x->arena, OutValue *, c->n + 1);
     for (uint32_t i = 0; i < c->n; i++) {
@@ -574,9 +578,9 @@ static OutValue *say(OutCall *c, uint32_t several, const char *text)
 {
     Reader r = {c, text};
     DType given = out_dtype(c, 0);
-    int taken = c->n > 0 && c->in[0]->kind == OUT_TENSOR && !several ? taken_by_all(text) : -1;
+    int taken = c->n > 0 && c->in[0]->kind == OUT_TENSOR ? taken_by_all(text) : -1;
     if (taken != -1 && !(taken & type_bit(given)))
-        return say_wide(c, text, given, taken);
+        return several ? not_for(c, given) : say_wide(c, text, given, taken);
     const Type *t = c->out ? type_find(c->out) : NULL;
     if (*text == '$') {
         OutValue *v = c->in[text[1] - '0'];

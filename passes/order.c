@@ -92,11 +92,14 @@ Expr *order_effects(PassRun *run, PassOrder wanted, Expr *root)
     Effects f = {.wanted = wanted};
     Expr *now = root;
     purity_init(&f.purity, run->module, run->context->env, root);
+    f.purity.known = run->purity;
     if (wanted && !ir_walk(root, find_action, NULL, &f)) {
         ir_walk(root, NULL, note_effect, &f);
         if (f.any)
             now = to_anf_where(run->cx, run->module, root, is_bound, &f);
     }
+    run->purity = f.purity.known;
+    f.purity.known = (PtrMap){0};
     purity_deinit(&f.purity);
     ptrmap_deinit(&f.found);
     return now;

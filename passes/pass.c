@@ -131,6 +131,7 @@ Expr *passes_on_expr(PassContext *pc, Module *m, Expr *e, const char *const *nam
         run.pass = pass_find(str_of(*names));
         e = run_on_expr(&run, e);
     }
+    ptrmap_deinit(&run.purity);
     arena_deinit(&run.scratch);
     return e;
 }
@@ -199,6 +200,7 @@ static Module *run_pass(PassContext *pc, const Pass *pass, const Attrs *params, 
     size_t told = pc->cx->diags->errors;
     arena_init(&run.scratch, &pc->cx->limits);
     Module *now = apply(&run, m);
+    ptrmap_deinit(&run.purity);
     arena_deinit(&run.scratch);
     if (now && (!typecheck_module(pc->cx, now, pc->env) || !is_sound(pc, pass, now))) {
         module_release(now);

@@ -69,6 +69,7 @@ typedef struct PassRun {
     Span where; /* of its name in the pipeline */
     Module *module; /* the new snapshot that the pass fills */
     Arena scratch; /* reset after the pass */
+    PtrMap purity; /* of what functions call: Purity.known, of all functions */
 } PassRun;
 
 struct Pass {
