@@ -445,7 +445,8 @@ Function *signature_form(Gen *g, const Function *fn, const Name *name)
     if (now)
         return now;
     now = made_form(g, fn, name ? ptrmap_find(&g->unit->signatures, name) : NULL);
-    if (now && !is_sound(g, fn, now))
+    /* A literal is looked at with the definition that it stands in: literals may be nested deep. */
+    if (now && name && !is_sound(g, fn, now))
         return NULL;
     if (now)
         ptrmap_put(&g->unit->anf, fn, now);
