@@ -15,13 +15,14 @@ typedef struct Partial {
     Te *axes[2 * TENSOR_RANK_MOST]; /* of the stage that is made of parts, by its own axes */
 } Partial;
 
-/* Whether partial results may be folded. A NaN makes extremes of floats depend on the order. */
+/* Whether partial results may be folded. A NaN makes extremes of floats depend on the order, and products of floats that leave the range would
+ * do so slowly once in each part. */
 static bool is_free(const Sched *s, const TeStage *t)
 {
-    bool sums = t->reduce == TE_SUM || t->reduce == TE_PROD;
     if (t->reduce == TE_NO_REDUCE || t->at || t->reduce >= TE_ARGMAX)
         return false;
-    return !dtype_is_float(t->dtype) || (sums && s->m->reorders && t->dtype.bits >= 32);
+    return !dtype_is_float(t->dtype) ||
+           (t->reduce == TE_SUM && s->m->reorders && t->dtype.bits >= 32);
 }
 
 static bool is_large(const TeStage *t)
