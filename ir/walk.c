@@ -174,3 +174,13 @@ void ir_free_vars(const Expr *e, void (*found)(void *data, Var *v), void *data)
     ptrmap_deinit(&fv.vars);
     ptrmap_deinit(&fv.bound);
 }
+
+static void put_var(void *set, Var *v)
+{
+    ptrmap_put(set, v, NULL);
+}
+
+void ir_free_set(const Expr *e, PtrMap *set)
+{
+    ir_free_vars(e, put_var, set);
+}

@@ -66,5 +66,7 @@ Expr *ir_substitute(Ctx *cx, Module *module, Expr *root, const PtrMap *map);
 
 /* Calls `found` once with each free variable of e, in order of first use. */
 void ir_free_vars(const Expr *e, void (*found)(void *data, Var *v), void *data);
+/* Puts each of them into the set, a map of which nobody needs the values. */
+void ir_free_set(const Expr *e, PtrMap *set);
 
 #endif

@@ -394,18 +394,13 @@ static Function *last_form(Gen *g, Function *fn)
 }
 
 #ifndef NDEBUG
-static void note_outside(void *data, Var *v)
-{
-    ptrmap_put(data, v, NULL);
-}
-
 /* What is made of a function uses no other variables from outside. */
 static bool is_sound(Gen *g, const Function *was, const Function *now)
 {
     PtrMap before = {0}, behind = {0};
     const Var *lost = NULL;
-    ir_free_vars(&was->base, note_outside, &before);
-    ir_free_vars(&now->base, note_outside, &behind);
+    ir_free_set(&was->base, &before);
+    ir_free_set(&now->base, &behind);
     for (size_t i = 0; i < behind.n; i++)
         lost = ptrmap_has(&before, behind.entries[i].key) ? lost : behind.entries[i].key;
     ptrmap_deinit(&before);

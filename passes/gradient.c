@@ -68,16 +68,11 @@ bool gradient_put(PassRun *run, const Def *def, Function *f)
     return f != NULL;
 }
 
-static void note_var(void *data, Var *v)
-{
-    ptrmap_put(data, v, NULL);
-}
-
 bool gradient_outer(PassRun *run, const Function *f, void (*found)(void *data, Var *v), void *data)
 {
     PtrMap outer = {0};
     const Var *bad = NULL;
-    ir_free_vars(&f->base, note_var, &outer);
+    ir_free_set(&f->base, &outer);
     for (size_t i = 0; i < outer.n && !bad; i++) {
         Var *v = (Var *)(uintptr_t)outer.entries[i].key;
         bad = is_data(v->base.type) ? NULL : v;

@@ -300,11 +300,6 @@ static Function *conv2d_to_sparse2(PassRun *run, const Def *def)
     return expr_as_function(now);
 }
 
-static void note_used(void *data, Var *v)
-{
-    ptrmap_put(data, v, NULL);
-}
-
 /* The function with the parameters that are used, and the new ones. */
 static Function *with_params(Weights *w, const Function *f, Expr *body)
 {
@@ -312,7 +307,7 @@ static Function *with_params(Weights *w, const Function *f, Expr *body)
     Vec(Var *) params = {0};
     const AttrValue *names = attrs_find(w->run->params, "weight_name");
     names = names ? names : attrs_find(w->run->params, "target_weight_name");
-    ir_free_vars(body, note_used, &used);
+    ir_free_set(body, &used);
     for (uint32_t i = 0; i < f->params.n; i++)
         if (ptrmap_has(&used, f->params.at[i]) || listed(names, f->params.at[i]) < 0)
             vec_push(&params, &w->run->scratch, f->params.at[i]);

@@ -199,11 +199,6 @@ typedef struct Held {
     size_t at; /* of the uses, which are seen to one after the other */
 } Held;
 
-static void note_use(void *data, Var *var)
-{
-    ptrmap_put(data, var, var);
-}
-
 /* What stands for the variable inside; NULL: itself, as data does. */
 static const Expr *held_value(Vjp *v, Var *var)
 {
@@ -226,7 +221,7 @@ static const Function *with_outside(Vjp *v, const Function *f)
     Arena *scratch = v->make.scratch;
     Held *root = arena_alloc_must(scratch, 1, sizeof *root);
     *root = (Held){.value = &f->base};
-    ir_free_vars(root->value, note_use, &root->uses);
+    ir_free_set(root->value, &root->uses);
     vec_push(&open, scratch, root);
     while (open.n && !v->failed && !limit_hit(&v->cx->limits)) {
         Held *h = vec_last(&open);
@@ -235,14 +230,14 @@ static const Function *with_outside(Vjp *v, const Function *f)
             vec_push(&done, scratch, vec_pop(&open));
             continue;
         }
-        Var *var = h->uses.entries[h->at++].value;
+        Var *var = (Var *)(uintptr_t)h->uses.entries[h->at++].key;
         const Expr *value = ptrmap_has(&seen, var) ? NULL : held_value(v, var);
         ptrmap_put(&seen, var, NULL);
         if (!value)
             continue;
         Held *next = arena_alloc_must(scratch, 1, sizeof *next);
         *next = (Held){.var = var, .value = value};
-        ir_free_vars(value, note_use, &next->uses);
+        ir_free_set(value, &next->uses);
         vec_push(&open, scratch, next);
     }
     for (size_t i = 0; i < open.n; i++)
@@ -435,18 +430,13 @@ typedef struct Captures {
     const Expr *root;
 } Captures;
 
-static void note_captured(void *data, Var *var)
-{
-    ptrmap_put(data, var, NULL);
-}
-
 static WalkNext find_captured(void *data, const Expr *e)
 {
     Captures *c = data;
     Vjp *v = c->v;
     v->references |= e->kind == EXPR_REF_NEW || e->kind == EXPR_REF_WRITE;
     if (e->kind == EXPR_FUNCTION && e != c->root)
-        ir_free_vars(e, note_captured, &v->captured);
+        ir_free_set(e, &v->captured);
     return WALK_ON;
 }
 

@@ -73,11 +73,6 @@ static void tell(Telling t)
         buf_clear(t.out);
 }
 
-static void note_used(void *data, Var *v)
-{
-    ptrmap_put(data, v, NULL);
-}
-
 void journal_tell(RelaySession *s, const CellItem *item, Buf *out)
 {
     const Source *source = sources_get(&s->cx.sources, item->span.source);
@@ -85,7 +80,7 @@ void journal_tell(RelaySession *s, const CellItem *item, Buf *out)
     Span at = item->span;
     if (!s->journals || !source || at.to > source->len)
         return;
-    ir_free_vars(item->module->expr, note_used, &used);
+    ir_free_set(item->module->expr, &used);
     tell((Telling){.s = s,
                    .text = {source->text + at.from, at.to - at.from},
                    .binder = item->var ? item->var->base.span.from - at.from : SIZE_MAX,
