@@ -83,7 +83,9 @@ static bool is_small(const Type *t)
             if (!is_small(t->parts[i]))
                 return false;
     for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->n; i++)
-        size = t->dims[i] < 0 || size > FOLD_MOST ? size : size * t->dims[i];
+        size = t->dims[i] < 0 || size > FOLD_MOST ? size
+               : t->dims[i] > FOLD_MOST && size   ? FOLD_MOST + 1
+                                                  : size * t->dims[i];
     return size <= FOLD_MOST && (t->kind == TYPE_TENSOR || t->kind == TYPE_TUPLE);
 }
 

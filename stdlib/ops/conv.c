@@ -148,10 +148,10 @@ static Dim check_weight(Rel *r, Conv *c, const Type *x, const Type *w, bool tran
     /* A filter for each channel, several times: where that is not known, neither is how many. */
     bool either = c->groups > 1 && (in < 0 || wo < 0 || wi < 0) && dim_agrees(in, c->groups) &&
                   dim_agrees(wo, c->groups) && (wi < 0 || wi > 1);
-    Dim out = c->multiplied ? wo * wi : either ? DIM_ANY : wo;
+    Dim out = c->multiplied ? dim_mul(r->cx, wo, wi) : either ? DIM_ANY : wo;
     if (channels >= 0 && !dim_agrees(channels, out))
         return weight_error(r, "output channels", out, channels), -2;
-    if (!c->multiplied && in >= 0 && wi >= 0 && in != wi * c->groups)
+    if (!c->multiplied && in >= 0 && wi >= 0 && (in % c->groups || in / c->groups != wi))
         return weight_error(r, "input channels", wi, in / c->groups), -2;
     if (out >= 0 && out % c->groups)
         return weight_error(r, "output channels, no multiple of `groups`,", out, c->groups), -2;

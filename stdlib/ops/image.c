@@ -418,8 +418,10 @@ static RelResult rel_dilation2d(Rel *r)
     }
     for (int i = 0; i < 2; i++) {
         Dim *e = &dims[d.x[2 + i]], k = w->dims[d.w[1 + i]];
-        int64_t reach = k < 0 ? 0 : (k - 1) * d.dilations[i] + 1, pad = d.before[i] + d.after[i];
-        if (*e >= 0 && k >= 0 && *e + pad < reach) {
+        int64_t reach = 0, pad = d.before[i] + d.after[i];
+        bool counted =
+            k < 0 || (int64_mul(k - 1, d.dilations[i], &reach) && int64_add(reach, 1, &reach));
+        if (!counted || (*e >= 0 && k >= 0 && *e < reach - pad)) {
             rel_error(r, E0202_SHAPE, 0, "the kernel is larger than axis %d of the data",
                       d.x[2 + i]);
             return REL_FAILED;

@@ -386,7 +386,7 @@ static RelResult rel_gather_nd(Rel *r)
     if (m == DIM_ANY || dim_is_symbol(m))
         m = attrs_int(r->attrs, "index_rank", -2);
     int64_t declared = attrs_int(r->attrs, "index_rank", m);
-    if (m < 0 || declared != m || batch < 0 || m + batch > (int64_t)t->n ||
+    if (m < 0 || declared != m || batch < 0 || m > (int64_t)t->n - batch ||
         batch >= (int64_t)index->n) {
         Diag *d = rel_error(r, E0202_SHAPE, 1, "the indices `%s` do not fit the data, `%s`",
                             type_str(r->cx, index), type_str(r->cx, t));

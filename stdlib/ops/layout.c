@@ -478,7 +478,9 @@ static RelResult rel_space_to_batch(Rel *r)
         if (i == 0 || (int)i > k.n)
             continue;
         int64_t more = k.before[i - 1] + k.after[i - 1];
-        fits = dims[i] < 0 || (dims[i] + more >= 0 && (dims[i] + more) % k.size[i - 1] == 0);
+        int64_t padded = -1;
+        fits = dims[i] < 0 ||
+               (int64_add(dims[i], more, &padded) && padded >= 0 && padded % k.size[i - 1] == 0);
         dims[i] = dim_floor_div(r->cx, dim_offset(r->cx, dims[i], more), k.size[i - 1]);
     }
     if (fits)
@@ -504,9 +506,9 @@ static RelResult rel_batch_to_space(Rel *r)
             dims[i] = dim_floor_div(r->cx, dims[i], k.product);
         } else if ((int)i <= k.n) {
             int64_t crop = k.before[i - 1] + k.after[i - 1];
-            fits = (dims[i] < 0 || dims[i] * k.size[i - 1] >= crop) && k.before[i - 1] >= 0 &&
-                   k.after[i - 1] >= 0;
-            dims[i] = dim_offset(r->cx, dim_mul(r->cx, dims[i], k.size[i - 1]), -crop);
+            Dim whole = dim_mul(r->cx, dims[i], k.size[i - 1]);
+            fits = (whole < 0 || whole >= crop) && k.before[i - 1] >= 0 && k.after[i - 1] >= 0;
+            dims[i] = dim_offset(r->cx, whole, -crop);
         }
     }
     if (fits)

@@ -70,7 +70,7 @@ RelResult rel_pool(Rel *r)
     for (int i = 0; i < n; i++) {
         Dim *d = &dims[w.at[2 + i]];
         int64_t reach = (w.size[i] - 1) * w.dilation[i] + 1, pad = w.before[i] + w.after[i];
-        if (*d >= 0 && *d + pad < reach) {
+        if (*d >= 0 && *d < reach - pad) {
             rel_error(r, E0202_SHAPE, 0,
                       "the window of %lld is larger than axis %d with %lld elements",
                       (long long)w.size[i], w.at[2 + i], (long long)*d);
