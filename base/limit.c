@@ -21,6 +21,14 @@ void limits_deinit(Limits *l)
 void limits_start(Limits *l)
 {
     atomic_store(&l->interrupted, false);
+    limits_next(l);
+}
+
+void limits_next(Limits *l)
+{
+    /* Whoever waited for the time to be over set the flag. */
+    if (l->hit == LIMIT_TIME)
+        atomic_store(&l->interrupted, false);
     l->hit = LIMIT_NONE;
     l->refused = 0;
     l->started = l->seconds_most > 0 ? clock_seconds() : 0;

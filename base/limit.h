@@ -59,6 +59,9 @@ void limits_deinit(Limits *l);
  * of memory. */
 void limits_start(Limits *l);
 
+/* Begins the next piece of the same work, which has limits of its own: an interrupt that came is still to be answered. */
+void limits_next(Limits *l);
+
 /* Interrupts the work, from any thread or signal handler. */
 void limit_interrupt(Limits *l);
 

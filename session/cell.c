@@ -505,8 +505,7 @@ static bool cell_failed(Cell *c, const CellItem *item)
     }
     if (error && item->module)
         check_broken(s, item);
-    /* What a limit ended may be right. */
-    if (c->run.go_on && s->cx.limits.hit == LIMIT_NONE)
+    if (c->run.go_on)
         fail_item(s, item);
     if (c->run.go_on && !item->lost) {
         module_release(item->module);
@@ -562,6 +561,7 @@ static bool typed_item(Cell *c)
 {
     RelaySession *s = c->s;
     session_load_prelude(s);
+    limits_next(&s->cx.limits);
     s->number = s->numbers + 1;
     s->undone = false;
     Undo *before = undo_take(s);
@@ -569,6 +569,13 @@ static bool typed_item(Cell *c)
     undo_keep(s, before);
     s->numbers += more;
     return more;
+}
+
+/* A limit ends the cell. The items of a script are cells, so the next one runs, unless somebody wants no more of them. */
+static bool limit_ends(const RelaySession *s, CellRun run)
+{
+    LimitKind hit = s->cx.limits.hit;
+    return hit != LIMIT_NONE && (!run.items || hit == LIMIT_INTERRUPT);
 }
 
 /* What one item has to say is shown before the next one runs. Behind an item that fails, the rest of a cell is checked and not run; a
@@ -584,7 +591,7 @@ RelayStatus cell_run(RelaySession *s, CellRun run)
         more = run.items ? typed_item(&c) : cell_item(&c);
         RelayStatus status = session_status(s);
         worst = status > worst ? status : worst;
-        more = more && !s->quit && s->cx.limits.hit == LIMIT_NONE;
+        more = more && !s->quit && !limit_ends(s, run);
         if (more)
             emit_diags(s);
     }
