@@ -288,9 +288,9 @@ RelayCompletions *relay_document_complete(RelayDocument *d, size_t offset);
 void relay_document_types(RelayDocument *d, RelayRange range,
                           void (*hint)(void *data, size_t offset, const char *type), void *data);
 
-/* The text with its lines indented and its tokens spaced as usual: the same tokens, comments and lines. The caller frees it; NULL when
- * it cannot be laid out so, or holds a NUL. */
-char *relay_layout(const char *text, size_t len);
+/* The text with its lines indented and its tokens spaced as usual: the same tokens, comments and lines, `*n` bytes. The caller frees it;
+ * NULL when it cannot be laid out so. */
+char *relay_layout(const char *text, size_t len, size_t *n);
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 

@@ -5,10 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *edit(Server *s, Open *o, RelayRange range, const char *text)
+static json_t *edit_bytes(Server *s, Open *o, RelayRange range, const char *text, size_t n)
 {
     return json_pack("{s:o, s:o}", "range", range_json(o, range, s->utf8), "newText",
-                     text_json(text, strlen(text)));
+                     text_json(text, n));
+}
+
+static json_t *edit(Server *s, Open *o, RelayRange range, const char *text)
+{
+    return edit_bytes(s, o, range, text, strlen(text));
 }
 
 /* Takes the list of edits. */
@@ -21,9 +26,10 @@ Answer formatting(Server *s, const json_t *params)
 {
     Open *o = open_of(s, params);
     json_t *edits = json_array();
-    char *laid = o ? relay_layout(buf_text(&o->text), o->text.n) : NULL;
-    if (laid && strcmp(laid, buf_text(&o->text)) != 0)
-        json_array_append_new(edits, edit(s, o, (RelayRange){0, o->text.n}, laid));
+    size_t n = 0;
+    char *laid = o ? relay_layout(buf_text(&o->text), o->text.n, &n) : NULL;
+    if (laid && (n != o->text.n || memcmp(laid, buf_text(&o->text), n) != 0))
+        json_array_append_new(edits, edit_bytes(s, o, (RelayRange){0, o->text.n}, laid, n));
     free(laid);
     return answer_with(edits);
 }

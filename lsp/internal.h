@@ -55,6 +55,8 @@ void open_set(Open *o, const char *text, size_t len);
 void open_change(Open *o, const json_t *change, bool utf8);
 void open_lose(Open *o);
 
+/* How long the end of a line at the offset is; 0: none ends there. */
+size_t line_end_at(const Open *o, size_t at);
 /* Places: lines from 0, and columns in units of UTF-16 unless the editor counts bytes. What lies outside of the text is brought into it. */
 size_t offset_of(Open *o, const json_t *position, bool utf8);
 json_t *position_of(Open *o, size_t offset, bool utf8);

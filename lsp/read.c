@@ -131,14 +131,14 @@ static json_t *location_elsewhere(Server *s, const RelayUses *uses)
     Open other = {.uri = uri_of_path(uses->file)};
     json_t *found = NULL;
     if (other.uri && file_load(uses->file, NULL, &other.text)) {
-        json_t *line = json_pack("{s:i, s:i}", "line", (int)uses->line - 1, "character", 0);
-        size_t from = offset_of(&other, line, s->utf8);
+        size_t from = 0;
+        for (uint32_t line = 1; line < uses->line && from < other.text.n;)
+            line += buf_text(&other.text)[from++] == '\n';
         for (uint32_t i = 1; i < uses->column && from < other.text.n; i++)
             do
                 from++;
             while (from < other.text.n && ((unsigned char)other.text.at[from] & 0xc0) == 0x80);
         found = location(s, &other, (RelayRange){from, from});
-        json_decref(line);
     }
     buf_deinit(&other.text);
     memory_free(other.lines);
@@ -275,18 +275,17 @@ static void color_token(void *data, const RelayToken *t)
 {
     Coloring *c = data;
     size_t color = 0;
-    const char *text = buf_text(&c->o->text);
     while (color < N_COLORS && strcmp(colors[color].kind, t->kind) != 0)
         color++;
     if (color == N_COLORS || t->to <= c->range.from || t->from >= c->range.to)
         return;
-    for (size_t from = t->from; from < t->to;) {
-        const char *line = memchr(text + from, '\n', t->to - from);
-        size_t to = line ? (size_t)(line - text) : t->to;
-        size_t end = to > from && text[to - 1] == '\r' ? to - 1 : to;
+    for (size_t from = t->from, end; from < t->to; from = end + line_end_at(c->o, end)) {
+        for (end = from; end < t->to && !line_end_at(c->o, end);)
+            end++;
         if (end > from)
             color_piece(c, from, end, color);
-        from = to + 1;
+        if (end == t->to)
+            break;
     }
 }
 

@@ -65,29 +65,36 @@ char *uri_of_path(const char *path)
 
 /* ---- places --------------------------------------------------------------------------------------------------------- */
 
-static void find_lines(Open *o)
+/* The protocol counts lines by these ends; to Relay a return alone is none. */
+size_t line_end_at(const Open *o, size_t at)
 {
     const char *text = buf_text(&o->text);
+    if (at >= o->text.n || (text[at] != '\n' && text[at] != '\r'))
+        return 0;
+    return text[at] == '\r' && at + 1 < o->text.n && text[at + 1] == '\n' ? 2 : 1;
+}
+
+static void find_lines(Open *o)
+{
     size_t n = 1;
     if (o->lines)
         return;
     for (size_t i = 0; i < o->text.n; i++)
-        n += text[i] == '\n';
+        n += line_end_at(o, i) == 1;
     o->lines = memory_must(n * sizeof *o->lines);
     o->lines[0] = 0;
     o->n_lines = 1;
     for (size_t i = 0; i < o->text.n; i++)
-        if (text[i] == '\n')
+        if (line_end_at(o, i) == 1)
             o->lines[o->n_lines++] = i + 1;
 }
 
 static size_t line_end(const Open *o, size_t line)
 {
-    const char *text = buf_text(&o->text);
-    size_t end = line + 1 < o->n_lines ? o->lines[line + 1] - 1 : o->text.n;
-    while (end > o->lines[line] && text[end - 1] == '\r')
-        end--;
-    return end;
+    if (line + 1 >= o->n_lines)
+        return o->text.n;
+    size_t end = o->lines[line + 1] - 1;
+    return end > o->lines[line] && line_end_at(o, end - 1) == 2 ? end - 1 : end;
 }
 
 /* Units that a code point of so many bytes takes. */

@@ -83,6 +83,7 @@ static void read_text(RelayDocument *d)
         d->trail.env = module_new(&s->cx);
     else
         trail_init(&d->trail, s);
+    d->trail.script = !d->is_module;
     d->read = d->trail.env != NULL;
     if (d->read && d->is_module)
         read_module(d);

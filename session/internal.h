@@ -486,6 +486,8 @@ typedef struct Trail {
     Module *env;
     PtrMap locals, graph;
     Vec(Seen) seen; /* in the arena of `env` */
+    bool script; /* each item is a cell, whose result the next ones have as `%_` */
+    uint32_t number; /* of the item that was read last */
 } Trail;
 
 bool trail_init(Trail *t, RelaySession *s);

@@ -143,9 +143,9 @@ static bool same_tokens(const char *a, size_t n_a, const char *b, size_t n_b)
     }
 }
 
-char *relay_layout(const char *text, size_t len)
+char *relay_layout(const char *text, size_t len, size_t *n)
 {
-    if (len > UINT32_MAX / 2 || (len && memchr(text, 0, len)))
+    if (len > UINT32_MAX / 2)
         return NULL;
     Layout l = {.lx = {.text = text, .end = (uint32_t)len, .comments = true},
                 .before = {.kind = TOKEN_END}};
@@ -160,6 +160,7 @@ char *relay_layout(const char *text, size_t len)
     if (l.out.n)
         buf_char(&l.out, '\n');
     if (!l.out.failed && same_tokens(text, len, buf_text(&l.out), l.out.n)) {
+        *n = l.out.n;
         char *out = buf_take(&l.out);
         return out ? out : memory_text("", 0);
     }

@@ -2,6 +2,8 @@
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
+#include <stdio.h>
+
 static void copy_names(PtrMap *to, const PtrMap *from)
 {
     for (size_t i = 0; i < from->n; i++)
@@ -65,6 +67,31 @@ void trail_check(Trail *t, const CellItem *item)
     trail_define(t, item);
 }
 
+/* A `let` keeps its name, and what is wrong gives nothing. */
+static void bind_result(Trail *t, const char *text, const Type *type)
+{
+    const Name *name = ctx_name(&t->s->cx, text);
+    const Var *old = ptrmap_find(&t->locals, name);
+    if (old && (!span_is_none(old->base.span) || type_is_poison(type)))
+        return;
+    Var *var = expr_var(&t->env->arena, (Span){0}, name, NULL);
+    var->base.type = type;
+    ptrmap_put(&t->locals, name, var);
+}
+
+/* What an expression gives has the names that it would have in a session; where it is wrong, of the poison type. */
+static void name_result(Trail *t, const CellItem *item, bool right)
+{
+    const Type *type = right ? item->module->expr->type : NULL;
+    type = type && !item->module->free_vars.n ? type_find(type) : t->s->cx.poison;
+    if (type->kind == TYPE_TUPLE && type->n == 0)
+        return;
+    char name[16];
+    snprintf(name, sizeof name, "_%u", t->number);
+    bind_result(t, name, type);
+    bind_result(t, "_", type);
+}
+
 /* A command is one that there is. Its argument is an expression too, behind one word at most that says what of it; what is none is no mistake. */
 static void read_command(Trail *t, const CellItem *item, const ParseEnv *env)
 {
@@ -97,9 +124,14 @@ void trail_read(Trail *t, uint32_t source, size_t until)
         ParseEnv env = trail_env(t);
         cell_parser_next(&p, &env, &item);
         there = item.kind != CELL_END && p.at <= until;
+        t->number++;
+        size_t errors = t->s->cx.diags->errors;
+        bool gives = t->script && item.kind == CELL_EXPR && item.module && item.module->expr;
         if (item.kind == CELL_COMMAND)
             read_command(t, &item, &env);
         else if (item.module)
             trail_check(t, &item);
+        if (gives)
+            name_result(t, &item, t->s->cx.diags->errors == errors);
     }
 }

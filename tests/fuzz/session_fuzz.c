@@ -142,7 +142,7 @@ static void ask_of_document(RelaySession *s, const char *text, size_t len, size_
         relay_completions_free(relay_document_complete(d, cursor));
     }
     relay_document_free(d);
-    free(relay_layout(text, len));
+    free(relay_layout(text, len, &n));
 }
 
 static void enter(RelaySession *s, const char *text, size_t len, uint32_t number)

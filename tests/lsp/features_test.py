@@ -189,6 +189,15 @@ def tokens(server):
                         ("@f", "function")], seen
     assert ("add", "function") in seen and ("int32", "type") in seen
     assert ("// é😀 end", "comment") in seen and seen[-1] == ("2", "number"), seen
+    # To the protocol a return ends a line, also where it stands alone.
+    d = Document(server, "1\r/* two\rlines */ 2\r\n3\r\r\n", "file:///tmp/returns.rly")
+    data = d.ask("semanticTokens/full")["data"]
+    steps = [tuple(data[i:i + 3]) for i in range(0, len(data), 5)]
+    assert steps == [(0, 0, 1), (1, 0, 6), (1, 0, 8), (0, 9, 1), (1, 0, 1)], steps
+    server.tell("textDocument/didChange", {"textDocument": {"uri": d.uri, "version": 2}, "contentChanges": [
+        {"range": {"start": {"line": 2, "character": 9}, "end": {"line": 3, "character": 0}}, "text": ""}]})
+    data = d.ask("semanticTokens/full")["data"]
+    assert [tuple(data[i:i + 3]) for i in range(0, len(data), 5)][-2:] == [(1, 0, 8), (0, 9, 1)], data
 
 
 def formatting(server):
@@ -200,6 +209,8 @@ def formatting(server):
                     ":type   1  +  1\nlet %y=(1, 2);\n"), laid
     again = Document(server, laid, "file:///tmp/formatting2.rly")
     assert again.ask("formatting", options={}) == []
+    zero = Document(server, "// a\0b\nadd( 1,2)", "file:///tmp/formatting4.rly")
+    assert zero.ask("formatting", options={})[0]["newText"] == "// a\0b\nadd(1, 2)\n"
     open_comment = Document(server, "add(1, /* 2", "file:///tmp/formatting3.rly")
     assert open_comment.ask("formatting", options={}) == []
 
@@ -313,6 +324,11 @@ def scripts(server):
     reply = server.ask_raw("textDocument/rename", {
         "textDocument": {"uri": d.uri}, "position": d.place("%0"), "newName": "%x"})
     assert reply["error"]["message"] == "this is no name of that kind"
+    text = "1 + 2\n:type %_\n%_ + 1f\n(%_, %_1)\n()\n%_4.0\n%_7\nlet %_ = 2f;\n3\n%_ + 1f\n%_9 + 1\n"
+    d = Document(server, text, "file:///tmp/script_results.rly")
+    found = [(x["code"], x["range"]["start"]["line"]) for x in d.diagnostics()]
+    assert found == [("E0203", 2), ("E0110", 6)], found
+    assert "%_4: (int32, int32)" in d.ask("hover", d.place("%_4"))["contents"]["value"]
 
 
 def main():
