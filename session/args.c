@@ -129,6 +129,9 @@ typedef struct Filling {
     const Function *fn;
     Value *args;
     DimValues symbols;
+    Buf unused; /* names of arrays that are no parameters */
+    size_t n_unused;
+    bool bound; /* parameters may be constants already */
 } Filling;
 
 int param_index(const Function *fn, const char *name, size_t len)
@@ -145,15 +148,34 @@ static void put_arg(Filling *f, int i, Tensor *t)
     f->args[i] = value_tensor(t);
 }
 
-/* Arrays whose names are no parameters are left alone: one file may serve several functions. */
+/* False after a diagnostic: which of both is meant nobody knows. */
+static bool is_first(Filling *f, int i, const char *key, const char *text)
+{
+    if (value_is_none(f->args[i]))
+        return true;
+    Diag *d = diag_error(f->s->cx.diags, E0402_USAGE, (Span){0},
+                         "`--%s %s` gives `%s`, which was given before", key, text,
+                         f->fn->params.at[i]->name->text);
+    diag_help(d, "give each argument once");
+    return false;
+}
+
+/* Arrays whose names are no parameters are left alone, since one file may serve several functions, and named, since a name may be
+ * mistaken. */
 static bool take_array(void *data, const char *name, Tensor *t)
 {
+    enum { NAMED = 5 };
     Filling *f = data;
     int i = param_index(f->fn, name, strlen(name));
-    if (i >= 0)
+    if (i >= 0) {
         put_arg(f, i, t);
-    else
-        tensor_release(t);
+        return true;
+    }
+    tensor_release(t);
+    if (f->n_unused++ < NAMED)
+        buf_printf(&f->unused, "%s`%s`", f->unused.n ? ", " : "", name);
+    else if (f->n_unused == NAMED + 1)
+        buf_str(&f->unused, " and others");
     return true;
 }
 
@@ -179,9 +201,13 @@ static bool take_arg(Filling *f, const char *key, const char *text)
                              key, text);
         for (uint32_t k = 0; k < f->fn->params.n; k++)
             diag_note(d, "there is a parameter `%s`", f->fn->params.at[k]->name->text);
+        if (f->bound)
+            diag_note(d, "what `--params` binds is none any more");
         diag_help(d, "write `--%s NAME=FILE`", key);
         return false;
     }
+    if (!is_first(f, i, key, text))
+        return false;
     Tensor *t = strcmp(key, "bytes") == 0 ? bytes_of_file(f->s, eq + 1)
                                           : npy_read(&f->s->cx.limits, f->s->cx.diags, eq + 1);
     if (t)
@@ -294,9 +320,36 @@ bool request_arrays(RelaySession *s, const RelayRequest *r, const Function *fn, 
 {
     Filling f = {.s = s, .fn = fn, .args = args};
     bool ok = true;
-    for (size_t i = 0; i < r->n_params && ok; i++)
-        if (!strcmp(r->params[i].key, "params"))
-            ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
+    for (size_t i = 0; i < r->n_params && ok; i++) {
+        if (strcmp(r->params[i].key, "params") != 0)
+            continue;
+        ok = params_read(&s->cx.limits, s->cx.diags, r->params[i].value, take_array, &f);
+        if (ok && f.n_unused)
+            emit_printf(s, RELAY_OUTPUT_STREAM, "note: `%s` holds what is no parameter: %s\n",
+                        r->params[i].value, buf_text(&f.unused));
+        buf_clear(&f.unused);
+        f.n_unused = 0;
+    }
+    buf_deinit(&f.unused);
+    return ok;
+}
+
+/* The arguments that a file says, none of which was given before. */
+static bool take_args(Filling *f, const char *path, Module *m)
+{
+    uint32_t n = f->fn->params.n;
+    Value *read = memory_zeroed((size_t)n + 1, sizeof *read);
+    bool ok = read && json_read_args(f->s, path, m, f->fn, read);
+    for (uint32_t i = 0; read && i < n; i++) {
+        bool given = !value_is_none(read[i]);
+        if (ok && given)
+            ok = is_first(f, (int)i, "args", path);
+        if (!ok)
+            value_release(read[i]);
+        else if (given)
+            f->args[i] = read[i];
+    }
+    free(read);
     return ok;
 }
 
@@ -324,13 +377,13 @@ Module *request_bound(RelaySession *s, const RelayRequest *r, Module *m, const N
 bool request_args(RelaySession *s, const RelayRequest *r, Module *m, const Function *fn,
                   Value *args)
 {
-    Filling f = {.s = s, .fn = fn, .args = args};
+    Filling f = {.s = s, .fn = fn, .args = args, .bound = request_find(r, "params") != NULL};
     bool ok = true;
     const char *seed = NULL;
     for (size_t i = 0; i < r->n_params && ok; i++) {
         const RelayParam *p = &r->params[i];
         if (!strcmp(p->key, "args"))
-            ok = json_read_args(s, p->value, m, fn, args);
+            ok = take_args(&f, p->value, m);
         else if (!strcmp(p->key, "arg") || !strcmp(p->key, "bytes"))
             ok = take_arg(&f, p->key, p->value);
         else if (!strcmp(p->key, "random"))
