@@ -79,22 +79,41 @@ static bool bind_tensor(CommandCall *c, const char *name, Tensor *t)
     return true;
 }
 
+typedef struct Arrays {
+    CommandCall *c;
+    PtrMap names; /* of the variables so far */
+} Arrays;
+
+/* The name as one of the language: `%0` and `%_1` mean something else, and no two arrays have one variable. */
+static void name_of_array(Arrays *a, const char *name, Buf *out)
+{
+    bool word =
+        isalpha((unsigned char)*name) || (*name == '_' && name[1 + strspn(name + 1, "0123456789")]);
+    buf_str(out, word ? "" : *name ? "array_" : "array");
+    for (const char *p = name; *p; p++)
+        buf_char(out, isalnum((unsigned char)*p) ? *p : '_');
+    while (!out->failed && ptrmap_has(&a->names, ctx_name(&a->c->s->cx, buf_text(out))))
+        buf_char(out, '_');
+    ptrmap_put(&a->names, ctx_name(&a->c->s->cx, buf_text(out)), NULL);
+}
+
 static bool bind_array(void *data, const char *name, Tensor *t)
 {
-    char *clean = memory_text(name, strlen(name));
-    for (char *p = clean; p && *p; p++)
-        if (!isalnum((unsigned char)*p))
-            *p = '_';
-    bool ok = bind_tensor(data, clean ? clean : "v", t);
-    free(clean);
+    Arrays *a = data;
+    Buf clean = {0};
+    name_of_array(a, name, &clean);
+    bool ok = bind_tensor(a->c, buf_text(&clean), t);
+    buf_deinit(&clean);
     return ok;
 }
 
 void command_params(CommandCall *c)
 {
     char *path = command_need(c, "a file of arrays") ? command_file(c) : NULL;
+    Arrays a = {.c = c};
     if (path)
-        params_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, c);
+        params_read(&c->s->cx.limits, c->s->cx.diags, path, bind_array, &a);
+    ptrmap_deinit(&a.names);
     free(path);
 }
 
