@@ -259,14 +259,26 @@ static void put_code(Buf *out, int64_t code)
     buf_bytes(out, bytes, utf8_encode(shown && !surrogate ? (uint32_t)code : 0xFFFD, bytes));
 }
 
-static bool put_codes(Buf *out, Value v)
+static bool put_codes(RelaySession *s, Buf *out, Value v)
 {
     TensorView view;
     if (!value_view(&v, &view) || view.t.rank > 1 || !dtype_is_int(view.t.dtype))
         return false;
-    for (int64_t i = 0; i < view.t.size; i++)
+    for (int64_t i = 0; i < view.t.size && !limit_hit_at(&s->cx.limits, i); i++)
         put_code(out, tensor_get_int(&view.t, i));
     return true;
+}
+
+/* As other languages print; in pieces, since whoever interrupts a long text wants no more of it. */
+static void emit_pieces(RelaySession *s, const Buf *text)
+{
+    enum { PIECE = 1 << 16 };
+    for (size_t at = 0, n; at < text->n && !limit_hit(&s->cx.limits); at += n) {
+        n = text->n - at < PIECE ? text->n - at : PIECE;
+        while (at + n < text->n && ((unsigned char)text->at[at + n] & 0xC0) == 0x80)
+            n--;
+        emit_mimes(s, RELAY_OUTPUT_STREAM, 1, &(RelayMime){"text/plain", text->at + at, n});
+    }
 }
 
 bool display_text(RelaySession *s, Value v, Span span)
@@ -275,13 +287,17 @@ bool display_text(RelaySession *s, Value v, Span span)
     bool ok = true;
     /* A list by any name: constructors of a value and of what comes behind it. */
     while (ok && v.kind == VALUE_CON && object_n(v.object) == 2 && !limit_hit(&s->cx.limits)) {
-        ok = put_codes(&text, object_get(v.object, 0));
+        ok = put_codes(s, &text, object_get(v.object, 0));
         v = object_get(v.object, 1);
     }
-    ok = ok && (v.kind == VALUE_CON ? object_n(v.object) == 0 : put_codes(&text, v));
-    if (ok) {
-        buf_char(&text, '\n');
-        emit_text(s, RELAY_OUTPUT_STREAM, &text); /* as other languages print */
+    ok = ok && (v.kind == VALUE_CON ? object_n(v.object) == 0 : put_codes(s, &text, v));
+    buf_char(&text, '\n');
+    if (limit_hit(&s->cx.limits)) {
+        ok = false;
+    } else if (text.failed) {
+        limit_reach(&s->cx.limits, LIMIT_MEMORY);
+    } else if (ok) {
+        emit_pieces(s, &text);
     } else {
         Diag *d = diag_error(s->cx.diags, E0402_USAGE, span, "this is no text");
         diag_help(d, "a text is a vector or a list of integers, each a code point");

@@ -48,7 +48,7 @@ static const double *numbers(Plot *p, const Tensor *t)
 static const double *positions(Plot *p, int64_t n)
 {
     double *at = arena_alloc_array(&p->arena, (size_t)n, sizeof *at);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && !limit_hit_at(&p->s->cx.limits, i); i++)
         at[i] = (double)i;
     return at;
 }
@@ -106,7 +106,7 @@ static void measure(Plot *p)
     p->left = p->low = INFINITY;
     p->right = p->high = -INFINITY;
     for (size_t k = 0; k < p->n; k++)
-        for (int64_t i = 0; i < p->curves[k].n; i++) {
+        for (int64_t i = 0; i < p->curves[k].n && !limit_hit_at(&p->s->cx.limits, i); i++) {
             double x = p->curves[k].x[i], y = p->curves[k].y[i];
             if (!isfinite(x) || !isfinite(y))
                 continue;
@@ -213,7 +213,7 @@ static void curve_path(const Plot *p, const Curve *c, Buf *out)
 {
     bool joined = false;
     int64_t step = c->n / (4 * PAGE_WIDE) + 1;
-    for (int64_t i = 0; i < c->n && !limit_hit_at(&p->s->cx.limits, i); i += step) {
+    for (int64_t i = 0; i < c->n && !limit_hit(&p->s->cx.limits); i += step) {
         int64_t least = i, most = i, end = i + step < c->n ? i + step : c->n;
         for (int64_t k = i; k < end; k++) {
             least = c->y[k] < c->y[least] ? k : least;
@@ -293,6 +293,7 @@ static void curves_json(const Plot *p, Buf *out)
 typedef struct Heat {
     const Tensor *t;
     TensorFacts facts;
+    Limits *limits;
     int64_t rows, columns; /* that are drawn: each is the mean of some */
 } Heat;
 
@@ -301,6 +302,8 @@ static double heat_at(const Heat *h, int64_t y, int64_t x, int64_t rows, int64_t
 {
     int64_t all = h->t->shape[0], wide = h->t->shape[1], n = 0;
     double sum = 0;
+    if (limit_hit(h->limits))
+        return -1;
     for (int64_t i = y * all / rows; i < (y + 1) * all / rows; i++)
         for (int64_t k = x * wide / columns; k < (x + 1) * wide / columns; k++) {
             double v = tensor_get_double(h->t, i * wide + k);
@@ -382,7 +385,9 @@ static bool plot_heat(RelaySession *s, Value v, Buf out[3])
     TensorView view;
     if (!value_view(&v, &view) || view.t.rank != 2 || view.t.size == 0)
         return false;
-    Heat h = {.t = &view.t, .facts = tensor_facts(&view.t, view.t.size, &s->cx.limits)};
+    Heat h = {.t = &view.t,
+              .facts = tensor_facts(&view.t, view.t.size, &s->cx.limits),
+              .limits = &s->cx.limits};
     h.rows = view.t.shape[0] < CELLS ? view.t.shape[0] : CELLS;
     h.columns = view.t.shape[1] < CELLS ? view.t.shape[1] : CELLS;
     heat_text(&h, &out[0]);
