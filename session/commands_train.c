@@ -69,15 +69,23 @@ static bool fits(Training *t, CommandCall *c, const Local *l, const Type *made)
 
 static bool find_variable(Training *t, CommandCall *c)
 {
+    Span at = c->args;
     Str word = command_word(c);
+    at.to = at.from + (uint32_t)word.len;
     const Name *name = word.len > 1 && word.ptr[0] == '%'
                            ? ctx_name_str(&t->s->cx, (Str){word.ptr + 1, word.len - 1})
                            : NULL;
     t->name = name;
     if (name && session_local(t->s, name, false))
         return true;
-    Diag *d = diag_error(t->s->cx.diags, E0402_USAGE, c->args,
-                         "`%.*s` is no variable of this session", (int)word.len, word.ptr);
+    Diag *d;
+    if (name && session_local(t->s, name, true))
+        d = diag_error(t->s->cx.diags, E0402_USAGE, at,
+                       "`%.*s` stands for one expression and is never bound again", (int)word.len,
+                       word.ptr);
+    else
+        d = diag_error(t->s->cx.diags, E0402_USAGE, at, "`%.*s` is no variable of this session",
+                       (int)word.len, word.ptr);
     diag_help(d, "`let %%state = …;` first, then `:train %%state EXPR`");
     return false;
 }

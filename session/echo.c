@@ -67,7 +67,7 @@ void relay_echo_free(RelayEcho *e)
 
 enum { TYPES, DEFS };
 
-static void note_text(Change *c, RelaySession *s, Span at)
+static void add_text(Change *c, RelaySession *s, Span at)
 {
     const Source *source = sources_get(&s->cx.sources, at.source);
     if (c->n == c->cap) {
@@ -90,7 +90,7 @@ static void note_name(RelayEcho *e, RelaySession *s, Change *c, int kind, const 
     if (!sources_get(&s->cx.sources, at.source) || ptrmap_find(&e->known[kind], name) == place)
         return;
     ptrmap_put(&e->known[kind], name, place);
-    note_text(c, s, at);
+    add_text(c, s, at);
 }
 
 static void note_removed(RelayEcho *e, Change *c, int kind, const Module *env)

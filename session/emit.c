@@ -162,11 +162,22 @@ static bool emit_diag(RelaySession *s, const Diag *d)
     return whole;
 }
 
+/* Texts are checked again when what they use is defined anew; what was said of a clause of theirs then is no news. */
+static bool was_said(RelaySession *s, const Diag *d)
+{
+    void *place = (void *)((uintptr_t)d->span.source << 32 | d->span.from);
+    if (d->code != W0201_UNREACHABLE || span_is_none(d->span))
+        return false;
+    bool said = ptrmap_has(&s->said, place);
+    ptrmap_put(&s->said, place, NULL);
+    return said;
+}
+
 void emit_diags(RelaySession *s)
 {
     bool whole = true;
     for (const Diag *d = s->cx.diags->first; d; d = d->next)
-        whole &= emit_diag(s, d);
+        whole &= was_said(s, d) || emit_diag(s, d);
     if (!whole)
         emit_refused(s);
     size_t shown = s->cx.diags->n;

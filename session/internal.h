@@ -116,6 +116,7 @@ struct RelaySession {
     Module *
         last; /* the newest item that was no command: what commands without an argument are about; NULL: none */
     int64_t output_most; /* elements of a value that are shown; 0: the usual */
+    PtrMap said; /* places of warnings that were shown */
     PtrMap uses; /* Op -> how often the cells named it, as a number; for completion */
     bool patient; /* who called waits for memory (base/memory.h), and so does its sink */
     bool

@@ -101,6 +101,7 @@ static void world_free(RelaySession *s)
         s->jit_table->destroy(s->jit);
     s->jit = NULL;
     optimise_forget(s, NULL);
+    ptrmap_deinit(&s->said);
     ptrmap_deinit(&s->optimised[0]);
     ptrmap_deinit(&s->optimised[1]);
     interp_free(s->interp);

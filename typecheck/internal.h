@@ -194,6 +194,8 @@ const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen
 /* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                     const Type *needed);
+/* Two definitions of one name print alike: says so, and what to do. False for others. */
+bool note_type_namesakes(Diag *d, const TypeDef *needed, const TypeDef *found);
 /* Names the constructors of the data type. */
 void help_constructors(Diag *d, const TypeDef *def);
 /* A polymorphic function type with holes for its parameters, which `holes` (room for n_params, may be NULL) receives; other types as

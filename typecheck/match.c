@@ -43,6 +43,8 @@ static void foreign_constructor(Checker *ck, const Pattern *p, const Constructor
     Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, p->span,
                          "`%s` belongs to `%s`, but what is matched is `%s`", con->name->text,
                          con->type->name->text, type_str(ck->cx, type_resolve(ck->cx, matched)));
+    if (matched->kind == TYPE_ADT && note_type_namesakes(d, con->type, matched->def))
+        return;
     if (matched->kind == TYPE_ADT)
         help_constructors(d, matched->def);
     else if (matched->kind == TYPE_REF)

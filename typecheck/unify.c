@@ -414,7 +414,18 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------- */
 
-/* Two definitions of one name print alike. */
+bool note_type_namesakes(Diag *d, const TypeDef *needed, const TypeDef *found)
+{
+    if (needed == found || needed->name != found->name)
+        return false;
+    diag_label(d, found->span, "the `%s` that is found", found->name->text);
+    diag_label(d, needed->span, "the `%s` that is needed", needed->name->text);
+    diag_note(d,
+              "these are two types of one name: what was defined with the older one stays with it");
+    diag_help(d, "define again what uses the older `%s`", needed->name->text);
+    return true;
+}
+
 static bool note_namesakes(Checker *ck, Diag *d)
 {
     const Type *a = type_find(ck->misfit.a), *b = type_find(ck->misfit.b);
@@ -426,15 +437,7 @@ static bool note_namesakes(Checker *ck, Diag *d)
         diag_help(d, "give one of them another name");
         return true;
     }
-    if (a->kind != TYPE_ADT || b->kind != TYPE_ADT || a->def == b->def ||
-        a->def->name != b->def->name)
-        return false;
-    diag_label(d, b->def->span, "the `%s` that is found", b->def->name->text);
-    diag_label(d, a->def->span, "the `%s` that is needed", a->def->name->text);
-    diag_note(d,
-              "these are two types of one name: what was defined with the older one stays with it");
-    diag_help(d, "define again what uses the older `%s`", a->def->name->text);
-    return true;
+    return a->kind == TYPE_ADT && b->kind == TYPE_ADT && note_type_namesakes(d, a->def, b->def);
 }
 
 /* Callers give unify what is needed first and what was found second. */
