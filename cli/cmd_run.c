@@ -82,6 +82,10 @@ static int run_sandboxed(const CliArgs *args)
 {
     if (cli_value(args, "out"))
         return cli_wrong(&cmd_run, "--sandbox writes no file: the result goes to standard output");
+    const char *engine = cli_value(args, "exec");
+    if (engine && !strcmp(engine, "gpu"))
+        return cli_wrong(&cmd_run,
+                         "--sandbox opens no device: --exec auto, interp or jit run in it");
     const char **files = memory_alloc((args->n_params + 1) * sizeof *files);
     size_t n = 0;
     for (size_t i = 0; files && i < args->n_params; i++) {

@@ -61,6 +61,11 @@ class Sandbox(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("writes no file", done.stderr)
 
+    def test_no_device(self):
+        done = self.relay("--sandbox", "--exec", "gpu", "--args", "args.json", "program.rly")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("opens no device", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
