@@ -284,6 +284,8 @@ void relay_uses_free(RelayUses *uses);
 bool relay_document_inspect(RelayDocument *d, size_t offset, RelayRange *range, RelaySink sink);
 /* What could stand at the offset, which sees what the text binds before it. Free with relay_completions_free. */
 RelayCompletions *relay_document_complete(RelayDocument *d, size_t offset);
+/* From the next text on its items are cells, as those of a file that is run: `%_2` is what the second one gives. */
+void relay_document_be_script(RelayDocument *d);
 /* Calls `hint` for each name in the range that was bound without its type, with the place behind it and that type. */
 void relay_document_types(RelayDocument *d, RelayRange range,
                           void (*hint)(void *data, size_t offset, const char *type), void *data);

@@ -70,8 +70,11 @@ static Open **find_open(Server *s, const char *uri)
 
 static bool bring_up(const Server *s, Open *o)
 {
-    if (!o->document)
+    if (!o->document) {
         o->document = relay_document_new(s->session, o->path);
+        if (o->document)
+            relay_document_be_script(o->document);
+    }
     uint64_t refused = memory_refusals();
     if (o->stale && o->document)
         o->stale = !relay_document_set(o->document, buf_text(&o->text), o->text.n) ||

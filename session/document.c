@@ -40,6 +40,11 @@ static void forget(RelayDocument *d)
     d->source = 0;
 }
 
+void relay_document_be_script(RelayDocument *d)
+{
+    d->is_script = true;
+}
+
 void relay_document_free(RelayDocument *d)
 {
     if (!d)
@@ -83,7 +88,7 @@ static void read_text(RelayDocument *d)
         d->trail.env = module_new(&s->cx);
     else
         trail_init(&d->trail, s);
-    d->trail.script = !d->is_module;
+    d->trail.script = d->is_script;
     d->read = d->trail.env != NULL;
     if (d->read && d->is_module)
         read_module(d);

@@ -35,6 +35,7 @@ struct RelayDocument {
     uint64_t world; /* of the session, when the text was read; another: all that it had is gone */
     Buf name, text;
     bool is_module;
+    bool is_script; /* unless it is a module */
     bool read; /* there is a trail */
     uint32_t source;
     Trail trail;

@@ -487,7 +487,7 @@ typedef struct Trail {
     Module *env;
     PtrMap locals, graph;
     Vec(Seen) seen; /* in the arena of `env` */
-    bool script; /* each item is a cell, whose result the next ones have as `%_` */
+    bool script; /* each item is a cell with a number of its own */
     uint32_t number; /* of the item that was read last */
 } Trail;
 

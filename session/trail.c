@@ -86,10 +86,12 @@ static void name_result(Trail *t, const CellItem *item, bool right)
     type = type && !item->module->free_vars.n ? type_find(type) : t->s->cx.poison;
     if (type->kind == TYPE_TUPLE && type->n == 0)
         return;
+    bind_result(t, "_", type);
+    if (!t->script)
+        return;
     char name[16];
     snprintf(name, sizeof name, "_%u", t->number);
     bind_result(t, name, type);
-    bind_result(t, "_", type);
 }
 
 /* A command is one that there is. Its argument is an expression too, behind one word at most that says what of it; what is none is no mistake. */
@@ -126,7 +128,7 @@ void trail_read(Trail *t, uint32_t source, size_t until)
         there = item.kind != CELL_END && p.at <= until;
         t->number++;
         size_t errors = t->s->cx.diags->errors;
-        bool gives = t->script && item.kind == CELL_EXPR && item.module && item.module->expr;
+        bool gives = item.kind == CELL_EXPR && item.module && item.module->expr;
         if (item.kind == CELL_COMMAND)
             read_command(t, &item, &env);
         else if (item.module)

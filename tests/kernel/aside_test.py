@@ -137,6 +137,14 @@ class Aside(unittest.TestCase):
             if message["parent_header"].get("msg_id") == message_id and message["header"]["msg_type"] == "comm_msg":
                 return message
 
+    def test_results_in_a_text(self):
+        """`%_` is what the text gave last, and `%_2` what the second cell did, whatever the text gives second."""
+        self.client.execute("7")
+        self.client.send("comm_open", {"comm_id": "check", "target_name": "relay.check", "data": {}})
+        message_id = self.client.send("comm_msg", {"comm_id": "check", "data": {"seq": 1, "code": "2f\n%_ + 1f\n%_2 + 1\n%_ + 2f"}})
+        found = self.checked(message_id)["content"]["data"]["problems"]
+        self.assertEqual([(x["code"], x["from"]) for x in found], [("E0203", 19)], found)
+
     def test_how_long_it_takes(self):
         for start in range(0, 5000, 50):
             self.client.execute("\n".join(f"def @f{i}(%x: Tensor[({i % 7 + 1}), float32]) {{ %x + {i}f }}"
