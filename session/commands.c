@@ -1,5 +1,6 @@
 /* The commands of cells, `:name args`: finding the row and its arguments. */
 #include "session/commands.h"
+#include "parser/lexer.h"
 
 #include "base/memory.h"
 #include "typecheck/typecheck.h"
@@ -300,6 +301,19 @@ bool command_known(RelaySession *s, const CellItem *item)
     return false;
 }
 
+/* Whoever gives arguments to a command that has none means something else: `:undo 3`. */
+static bool takes_them(CommandCall *c)
+{
+    Lexer lx = {.text = c->text.ptr, .end = (uint32_t)c->text.len};
+    TokenKind first = (TokenKind)lexer_next(&lx).kind;
+    if (*c->row->args || first == TOKEN_END || first == TOKEN_SEMICOLON)
+        return true;
+    Diag *d =
+        diag_error(c->s->cx.diags, E0402_USAGE, c->args, "`:%s` takes no argument", c->row->name);
+    diag_help(d, "`:help %s` says what it does", c->row->name);
+    return false;
+}
+
 void command_run(RelaySession *s, const CellItem *item)
 {
     if (!command_known(s, item))
@@ -309,5 +323,6 @@ void command_run(RelaySession *s, const CellItem *item)
     const Source *source = sources_get(&s->cx.sources, item->args.source);
     c.text = (Str){source ? source->text + item->args.from : "",
                    source ? item->args.to - item->args.from : 0};
-    functions[found](&c);
+    if (takes_them(&c))
+        functions[found](&c);
 }
