@@ -236,16 +236,6 @@ static void note_packed(Gen *g, Kernel *k, const Nest *n, const TeProgram *p,
     }
 }
 
-static Nest *nest_by_strategies(Gen *g, const TeProgram *p, const Tensor *const *known,
-                                const Machine *machine)
-{
-    const char *why = NULL;
-    Nest *n = sched_program(g->cx, g->arena, machine, p, known, &why);
-    if (!n && why)
-        gen_refuse(g, "`%s` reduces over nothing", why);
-    return n;
-}
-
 static Nest *nest_by_hand(Gen *g, const TeProgram *p, const Tensor *const *known, Machine machine)
 {
     Buf why = {0};
@@ -255,7 +245,7 @@ static Nest *nest_by_hand(Gen *g, const TeProgram *p, const Tensor *const *known
     if (g->unit->counts.made > 1 && !direct && !hand_is(g->jit->steps, "plain"))
         gen_refuse(g, "%s", HAND_ONE_KERNEL);
     else if (direct)
-        n = nest_by_strategies(g, p, known, &machine);
+        n = sched_program(g->cx, g->arena, &machine, p, known);
     else
         n = sched_by_hand(g->cx, g->arena, p, g->jit->steps, &why);
     if (why.n)
@@ -271,7 +261,7 @@ static Nest *kernel_nest(Gen *g, const TeProgram *p, const KernelInput *known)
     for (int i = 0; i < p->n_inputs; i++)
         tensors[i] = known[i].tensor;
     Nest *n = g->jit->steps ? nest_by_hand(g, p, tensors, machine)
-                            : nest_by_strategies(g, p, tensors, &machine);
+                            : sched_program(g->cx, g->arena, &machine, p, tensors);
     g->failed |= !n;
     return n;
 }

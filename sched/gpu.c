@@ -141,14 +141,6 @@ bool gpu_elements(Gpu *s, NestNode *node)
 
 static GpuWay *const ways[] = {gpu_rows, gpu_turn, gpu_elements};
 
-static bool is_empty_reduction(const TeStage *st)
-{
-    for (int a = 0; a < st->n_reduced; a++)
-        if (st->reduced[a] == 0)
-            return true;
-    return false;
-}
-
 /* Whether the node is no kernel yet, and no part before has taken it along. */
 static bool is_open(const Gpu *s, const NestNode *node)
 {
@@ -187,16 +179,9 @@ static bool build_part(void *data, Nest *n, int stage)
     return true;
 }
 
-Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose,
-                const char **why)
+Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose)
 {
     Gpu s = {.cx = cx, .arena = arena, .m = m, .p = p, .loose = loose};
-    *why = NULL;
-    for (int i = 0; i < p->n_stages; i++)
-        if (is_empty_reduction(&p->stages[i])) {
-            *why = "it reduces over nothing";
-            return NULL;
-        }
     Parts parts = {&s, arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(int)),
                    arena_alloc_must(arena, (size_t)p->n_stages + 1, sizeof(bool))};
     for (int i = 0; i < p->n_stages; i++)

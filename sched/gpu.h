@@ -20,10 +20,9 @@ typedef struct GpuMachine {
     bool tf32; /* factors of float32 may be rounded to 10 bits behind the point */
 } GpuMachine;
 
-/* The nest. `loose[i]`: input i may begin at any element, else it begins where the widest accesses may. NULL after refusing, then `why`
- * says it, or after a diagnostic, then it is NULL. */
-Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose,
-                const char **why);
+/* The nest. `loose[i]`: input i may begin at any element, else it begins where the widest accesses may. NULL after a
+ * diagnostic. */
+Nest *sched_gpu(Ctx *cx, Arena *arena, const GpuMachine *m, const TeProgram *p, const bool *loose);
 
 /* ---- what the ways share -------------------------------------------------------------------------------------------------- */
 

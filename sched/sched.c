@@ -658,47 +658,23 @@ static bool is_open(const Parts *parts, const NestNode *node)
     return stands;
 }
 
-static bool is_empty_reduction(const TeStage *st)
-{
-    for (int a = 0; a < st->n_reduced; a++)
-        if (st->reduced[a] == 0)
-            return true;
-    return false;
-}
-
-/* The name of a stage that reduces over nothing; NULL: there is none. */
-static const char *empty_reduction(const TeProgram *p)
-{
-    for (int i = 0; i < p->n_stages; i++)
-        if (is_empty_reduction(&p->stages[i]))
-            return p->stages[i].name;
-    return NULL;
-}
-
 Nest *sched_by_hand(Ctx *cx, Arena *arena, const TeProgram *p, const char *steps, Buf *why)
 {
-    const char *empty = empty_reduction(p);
-    if (empty)
-        buf_printf(why, "`%s` reduces over nothing", empty);
-    Nest *n = empty ? NULL : nest_of(cx, arena, p, NULL);
+    Nest *n = nest_of(cx, arena, p, NULL);
     return n && hand_apply(n, steps, why) ? n : NULL;
 }
 
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
-                    const Tensor *const *known, const char **why)
+                    const Tensor *const *known)
 {
     Parts parts = {.s = {.cx = cx, .arena = arena, .m = m, .p = p, .known = known}};
     Sched *s = &parts.s;
     s->lanes = (int)m->vector_bytes / 4;
-    *why = NULL;
     s->p = table_program(s);
     s->p = s->p && m->reorders ? root_program(s) : s->p;
     s->p = s->p ? window_program(s) : NULL;
     s->p = s->p ? partial_program(s) : NULL;
     if (!s->p)
-        return NULL;
-    *why = empty_reduction(s->p);
-    if (*why)
         return NULL;
     find_uses(&parts);
     parts.behind = arena_alloc_must(arena, (size_t)s->p->n_stages + 1, sizeof(int));

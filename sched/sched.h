@@ -22,9 +22,9 @@ typedef struct Machine {
 } Machine;
 
 /* The nest. `known[i]` is the tensor that input i always is, which lives longer, or NULL; what is made of such alone is computed once.
- * NULL after refusing, then `why` says it, or after a diagnostic, then it is NULL. */
+ * NULL after a diagnostic. */
 Nest *sched_program(Ctx *cx, Arena *arena, const Machine *m, const TeProgram *p,
-                    const Tensor *const *known, const char **why);
+                    const Tensor *const *known);
 
 /* How the operands and the result of a convolution lie: channels of the data and of the result that lie side by side (1: planes), and
  * whether the weights lie in such blocks of both. */

@@ -298,9 +298,33 @@ static TeTensor te_add_tensor(TeBuilder *b, DType dtype, int rank, const int64_t
     return t;
 }
 
+static bool is_empty(int n, const int64_t *shape)
+{
+    for (int i = 0; i < n; i++)
+        if (shape[i] == 0)
+            return true;
+    return false;
+}
+
+/* What a fold of no elements is. */
+static Te *of_nothing(TeBuilder *b, TeReduce kind, DType dtype)
+{
+    if (kind >= TE_ARGMAX)
+        return te_number(b, dtype, 0);
+    DTypeId id = te_fold_dtype(dtype_id(dtype));
+    uint64_t start = 0;
+    te_loop_fold_start(kind, id, &start);
+    Te *e = te_node(b, TE_NODE_CONST, dtype_of(id));
+    e->value = value_scalar(dtype_of(id), &start);
+    return te_cast(b, dtype, e);
+}
+
 TeTensor te_reduce(TeBuilder *b, TeReduce kind, DType dtype, int rank, const int64_t *shape,
                    int n_reduced, const int64_t *reduced, Te *body)
 {
+    /* So nobody who reads or computes a program meets a fold of nothing. */
+    if (is_empty(n_reduced, reduced))
+        return te_map(b, dtype, rank, shape, of_nothing(b, kind, dtype));
     TeStage s = {.dtype = dtype,
                  .rank = rank,
                  .shape = arena_copy(b->arena, shape, (size_t)rank * sizeof *shape),
@@ -321,6 +345,11 @@ TeTensor te_map(TeBuilder *b, DType dtype, int rank, const int64_t *shape, Te *b
 TeTensor te_scatter(TeBuilder *b, TeReduce kind, TeTensor onto, int n_reduced,
                     const int64_t *reduced, Te *at, Te *body)
 {
+    Te *axes[TE_AXES_MOST];
+    for (int i = 0; i < onto.rank; i++)
+        axes[i] = te_axis(b, i);
+    if (is_empty(n_reduced, reduced))
+        return te_map(b, onto.dtype, onto.rank, onto.shape, te_load(b, onto, axes));
     TeTensor t = te_reduce(b, kind, onto.dtype, onto.rank, onto.shape, n_reduced, reduced, body);
     vec_last(&b->stages).at = at;
     vec_last(&b->stages).onto = onto.id;

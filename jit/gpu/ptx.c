@@ -482,9 +482,9 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
                           .tf32 = g->jit->tf32};
     if (ptx->outer->lowered)
         buf_printf(ptx->outer->lowered, "\n%s:\n%s", from->name, from->text);
-    Nest *n = sched_gpu(g->cx, g->arena, &machine, p, loose, &code->why);
+    Nest *n = sched_gpu(g->cx, g->arena, &machine, p, loose);
     if (!n)
-        return code->why != NULL;
+        return false;
 #ifndef NDEBUG
     const char *wrong = nest_verify(n);
     if (wrong)

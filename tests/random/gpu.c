@@ -119,13 +119,12 @@ static void compare(Check *c, const Sample *s, const TeProgram *p, TensorView *i
                     Tensor *const *wanted)
 {
     Ctx *cx = c->g.cx;
-    const char *why;
     GpuMachine machine = {.threads = 32 << between(&c->g, 0, 2),
                           .wide_least = once_in(&c->g, 2) ? 1 : 16384,
                           .folds_least = once_in(&c->g, 2) ? 2 : 32,
                           .blocks = 128,
                           .reorders = !once_in(&c->g, 5)};
-    Nest *n = sched_gpu(cx, &c->g.scratch, &machine, p, NULL, &why);
+    Nest *n = sched_gpu(cx, &c->g.scratch, &machine, p, NULL);
     if (!n) {
         c->refused++;
         return;

@@ -290,7 +290,6 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
                           .boxes = boxes,
                           .reorders = !in_order,
                           .tf32 = tf32};
-    const char *why;
     char *inputs[4] = {NULL};
     bool nan = below(6) == 0;
     for (int i = 0; i < p->n_inputs; i++) {
@@ -305,8 +304,7 @@ static bool check(const TeProgram *p, Seen *seen, bool tf32)
             dtype_set_double(t, inputs[i] + (size_t)k * dtype_size(t), v);
         }
     }
-    Nest *plain = nest_of(&cx, &arena, p, NULL),
-         *n = sched_gpu(&cx, &arena, &machine, p, NULL, &why);
+    Nest *plain = nest_of(&cx, &arena, p, NULL), *n = sched_gpu(&cx, &arena, &machine, p, NULL);
     char **wanted = memory_of(plain, inputs), **got = memory_of(n, inputs);
     const char *wrong = nest_verify(n);
     CHECK(nest_run(plain, wanted));

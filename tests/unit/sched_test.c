@@ -207,9 +207,8 @@ static bool check_program(const TeProgram *p, const Machine *m, double scale)
     for (int i = 0; i < 4; i++)
         inputs[i] = random_tensor(&p->inputs[i]);
     known[1] = below(4) ? inputs[1] : NULL;
-    const char *why = NULL;
     Nest *plain = nest_of(&cx, &arena, p, NULL);
-    Nest *n = sched_program(&cx, &arena, m, p, known, &why);
+    Nest *n = sched_program(&cx, &arena, m, p, known);
     const char *wrong = nest_verify(n);
     for (size_t i = 0; i < n->root.n; i++)
         nest_each_access(n, n->root.at[i], count_word, NULL);
@@ -469,8 +468,7 @@ static void test_crowded_heads(void)
         m.second_cache = large ? 1 << 20 : 1 << 14;
         const TeProgram *p = heads_of(&b, 1, 4, 16, 64, 128, true, 0);
         const Tensor *known[4] = {0};
-        const char *why;
-        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") != large);
+        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known), "rows") != large);
         if (!large)
             check_program(p, &m, 128);
         arena_reset(&arena, mark);
@@ -496,8 +494,7 @@ static void test_crowded_rows(void)
         TeTensor y = te_reduce(&b, TE_SUM, types.sum, 2, (int64_t[]){256, n[i]}, 1, &k[i], both);
         const TeProgram *p = te_finish(&b, 1, &y, false);
         const Tensor *known[2] = {0};
-        const char *why;
-        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known, &why), "rows") == (i == 0));
+        CHECK(has_buffer(sched_program(&cx, &arena, &m, p, known), "rows") == (i == 0));
         arena_reset(&arena, mark);
     }
 }
@@ -562,9 +559,8 @@ static void test_rows(void)
         Machine m = machine_of();
         int by = (int)below(5) - 1;
         const TeProgram *p = softmax_of(&b, shape, large && by != 3 ? -1 : by);
-        const char *why;
         if (large) {
-            Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+            Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0});
             bool near = false;
             nest_each(n->root.at[0], find_near, &near);
             if (!CHECK(n->root.n == 1) || !CHECK(near == (m.second_cache < 1 << 17)))
@@ -604,9 +600,8 @@ static void test_near_blocks(void)
         te_begin(&b, &cx, &arena);
         const TeProgram *p = blocks_of_channels(&b, taps);
         const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
-        const char *why;
         bool near = false;
-        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0});
         for (size_t i = 0; i < n->root.n; i++)
             nest_each(n->root.at[i], find_near, &near);
         CHECK(near == (taps == 1));
@@ -626,8 +621,7 @@ static void test_joined_heads(void)
         te_begin(&b, &cx, &arena);
         const Machine m = {64, 32, 2, 1 << 20, false, false, false, false, true};
         const TeProgram *p = heads_of(&b, 1, 2 + turn % 2, 16, 128, 64, turn / 2 % 2, 0);
-        const char *why;
-        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0});
         bool columns = has_buffer(n, "columns");
         laid_out[turn % 2] += columns;
         CHECK(n->root.n == (columns && turn % 2 ? 2 : 1));
@@ -687,8 +681,7 @@ static void test_roots(void)
         Machine m = machine_of();
         m.reorders = below(4) > 0;
         const TeProgram *p = root_of(&b, shape, kind);
-        const char *why;
-        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0});
         bool inverse = false;
         for (size_t i = 0; i < n->root.n; i++)
             nest_each(n->root.at[i], find_inverses, &inverse);
@@ -740,9 +733,8 @@ static void test_turned(void)
         Machine m = machine_of();
         m.second_cache = turn % 2 ? 1 << 20 : 1 << 13;
         const TeProgram *p = turned_of(&b, shape);
-        const char *why;
         int64_t lanes = (int64_t)m.vector_bytes / 4;
-        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0}, &why);
+        Nest *n = sched_program(&cx, &arena, &m, p, (const Tensor *[4]){0});
         if (turn < 4)
             CHECK(blocks_of(n->root.at[0]) == (turn % 2 ? shape[1] / lanes : 128 / 4 / lanes));
         else if (turn < 6)
@@ -794,9 +786,8 @@ static void test_threads(void)
         const TeProgram *p = program_of(&b, &c);
         Tensor *w = random_tensor(&p->inputs[1]);
         const Tensor *known[4] = {NULL, w};
-        const char *why;
         Machine m = {64, 32, 2, 1 << 20, false, false, false, true, true};
-        Nest *n = sched_program(&cx, &arena, &m, p, known, &why);
+        Nest *n = sched_program(&cx, &arena, &m, p, known);
         int64_t all = 0, spread = 0, most = 0;
         for (size_t k = 0; k < n->root.n; k++) {
             int64_t work = statements(n->root.at[k]);
