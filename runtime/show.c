@@ -319,6 +319,7 @@ static void tensor_show(Buf *out, const Tensor *t, const ShowStyle *style, Colum
 
 typedef struct Frame {
     const Object *o;
+    const struct Type *type; /* NULL: nobody knows */
     uint32_t next; /* field to show next */
     bool list; /* `o` is a cell of a list in brackets */
     int64_t shown; /* elements of the list so far */
@@ -368,11 +369,13 @@ static bool open_frame(Shower *s, Frame f)
 
 /* Writes what stands before the fields and opens a frame for them; an object without fields is
  * complete at once. */
-static void object_begin(Shower *s, const Object *o)
+static void object_begin(Shower *s, const Object *o, const struct Type *type)
 {
     const ObjectInfo *info = object_info(o);
     uint32_t n = object_n(o);
     if (info->kind == VALUE_FUNCTION) {
+        if (type && s->style.types->function(s->out, type))
+            return;
         if (info->print)
             info->print(s->out, o);
         else
@@ -396,11 +399,12 @@ static void object_begin(Shower *s, const Object *o)
     buf_str(s->out, info->kind == VALUE_REF ? "ref(" : list ? "[" : "(");
     if (again)
         buf_str(s->out, "...)");
-    else if ((int64_t)s->n >= s->style.list || !open_frame(s, (Frame){.o = o, .list = list}))
+    else if ((int64_t)s->n >= s->style.list ||
+             !open_frame(s, (Frame){.o = o, .type = type, .list = list}))
         buf_str(s->out, list ? "...]" : "...)");
 }
 
-static void value_begin(Shower *s, Value v)
+static void value_begin(Shower *s, Value v, const struct Type *type)
 {
     if (s->left-- <= 0) {
         buf_str(s->out, "...");
@@ -408,11 +412,18 @@ static void value_begin(Shower *s, Value v)
     }
     TensorView view;
     if (value_is_object(v))
-        object_begin(s, v.object);
+        object_begin(s, v.object, type);
     else if (value_view(&v, &view))
         tensor_show(s->out, &view.t, &s->style, &s->column);
     else
         buf_str(s->out, "<none>");
+}
+
+static void field_begin(Shower *s, const Frame *f, uint32_t i)
+{
+    const ShowTypes *types = s->style.types;
+    const struct Type *type = f->type ? types->field(types->data, f->type, f->o, i) : NULL;
+    value_begin(s, object_get(f->o, i), type);
 }
 
 static void close_frame(Shower *s)
@@ -443,7 +454,7 @@ static void list_step(Shower *s, Frame *f)
     }
     f->shown++;
     f->next = 1;
-    value_begin(s, object_get(f->o, 0));
+    field_begin(s, f, 0);
 }
 
 static void step(Shower *s)
@@ -464,7 +475,7 @@ static void step(Shower *s)
         buf_str(s->out, "...");
         return;
     }
-    value_begin(s, object_get(f->o, f->next++));
+    field_begin(s, f, f->next++);
 }
 
 static ShowStyle with_defaults(ShowStyle style)
@@ -496,7 +507,7 @@ void value_show(Buf *out, Value v, ShowStyle style)
 {
     Shower s = {.out = out, .style = with_defaults(style)};
     s.left = s.style.list > INT64_MAX / 16 ? INT64_MAX : s.style.list * 16;
-    value_begin(&s, v);
+    value_begin(&s, v, style.types ? style.type : NULL);
     for (int64_t turn = 0; s.n > 0 && !must_stop(style.limits, turn); turn++)
         step(&s);
     free(s.frames);

@@ -14,6 +14,18 @@ typedef enum ShowLarge {
 /* What is shown of a value where nothing else is said. */
 #define SHOW_MOST 1000
 
+struct Type;
+
+/* Functions are told by the types that they have where they stand: they know themselves only what is written, which leaves open what
+ * type parameters are, or, compiled, what they came to be. */
+typedef struct ShowTypes {
+    void *data;
+    /* The type of a field of an object that is of this type; NULL: nobody knows. */
+    const struct Type *(*field)(void *data, const struct Type *of, const Object *o, uint32_t i);
+    /* Writes the function; false: it shall tell of itself. */
+    bool (*function)(Buf *out, const struct Type *type);
+} ShowTypes;
+
 typedef struct ShowStyle {
     int64_t elements; /* most elements of a tensor before the middle is left out; 0: SHOW_MOST */
     int64_t edge; /* kept at each end of a shortened axis; 0: 3 */
@@ -25,6 +37,8 @@ typedef struct ShowStyle {
     /* What stands for a reference, instead of its content; NULL: `ref(content)`. */
     void (*ref)(void *data, Buf *out, const Object *cell);
     void *data;
+    const ShowTypes *types; /* NULL: functions tell of themselves */
+    const struct Type *type; /* of the value; NULL: nobody knows */
     Limits *limits; /* where one is hit the text ends in the middle; NULL: it goes on */
 } ShowStyle;
 

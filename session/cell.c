@@ -213,21 +213,6 @@ static bool run_let(RelaySession *s, const CellItem *item, bool silent)
     return true;
 }
 
-/* A function that was made inside a polymorphic one knows only the type that is written there; the expression knows what it is here. */
-static void display_result(RelaySession *s, Value v, const Type *t)
-{
-    if (v.kind != VALUE_FUNCTION || t->kind != TYPE_FUNC) {
-        display_value(s, RELAY_OUTPUT_RESULT, v);
-        return;
-    }
-    Buf b = {0};
-    buf_char(&b, '<');
-    type_print(&b, t);
-    buf_char(&b, '>');
-    emit_text(s, RELAY_OUTPUT_RESULT, &b);
-    buf_deinit(&b);
-}
-
 static bool run_item_as_is(RelaySession *s, const CellItem *item, bool silent)
 {
     if (item->kind != CELL_COMMAND && item->module) {
@@ -243,7 +228,7 @@ static bool run_item_as_is(RelaySession *s, const CellItem *item, bool silent)
         if (value_is_none(v))
             return false;
         if (!silent)
-            display_result(s, v, item->module->expr->type);
+            display_value(s, RELAY_OUTPUT_RESULT, v, item->module->expr->type);
         if (!silent)
             results_keep(s, v, type_find(item->module->expr->type), item);
         value_release(v);

@@ -12,6 +12,40 @@
 #define BOUND_ELEMENTS_MOST \
     100 /* a `let`, or a part of a value, of more is told about instead of shown */
 
+static const Type *field_type(void *data, const Type *of, const Object *o, uint32_t i)
+{
+    of = type_find(of);
+    if (of->kind == TYPE_TUPLE || of->kind == TYPE_REF)
+        return i < of->n ? of->parts[i] : NULL;
+    uint32_t tag = object_info(o)->tag;
+    const Constructor *con =
+        of->kind == TYPE_ADT && tag < of->def->n_cons ? of->def->cons[tag] : NULL;
+    return con && i < con->n ? type_subst(data, con->fields[i], of->n, of->def->params, of->parts)
+                             : NULL;
+}
+
+static bool show_function(Buf *out, const Type *type)
+{
+    type = type_find(type);
+    if (type->kind != TYPE_FUNC)
+        return false;
+    buf_char(out, '<');
+    type_print(out, type);
+    buf_char(out, '>');
+    return true;
+}
+
+/* Where the type holds no function nobody asks what the fields are. */
+static void show_as(Buf *out, RelaySession *s, Value v, const Type *t, ShowStyle style)
+{
+    ShowTypes types = {&s->cx, field_type, show_function};
+    if (t && type_holds_code(t)) {
+        style.types = &types;
+        style.type = t;
+    }
+    value_show(out, v, style);
+}
+
 /* A large tensor among other things is told by its type, first elements and statistics; by itself its corners are shown. */
 static ShowStyle show_style(RelaySession *s, Value v)
 {
@@ -28,10 +62,10 @@ static ShowStyle show_style(RelaySession *s, Value v)
     return style;
 }
 
-void display_value(RelaySession *s, RelayOutputKind kind, Value v)
+void display_value(RelaySession *s, RelayOutputKind kind, Value v, const Type *t)
 {
     Buf text = {0}, html = {0}, json = {0};
-    value_show(&text, v, show_style(s, v));
+    show_as(&text, s, v, t, show_style(s, v));
     if (v.kind == VALUE_TENSOR && v.tensor->size > (s->output_most ? s->output_most : SHOW_MOST)) {
         buf_char(&text, '\n');
         value_facts(s, &text, v.tensor);
@@ -77,7 +111,7 @@ void display_binding(RelaySession *s, const Local *local)
         style.bare = true;
         buf_str(&b, " = ");
         size_t from = b.n;
-        value_show(&b, local->value, style);
+        show_as(&b, s, local->value, local->var->base.type, style);
         if (value_is_object(local->value))
             cut_text(&b, from, local->var->name->text);
     }

@@ -373,7 +373,8 @@ void carry_renew(RelaySession *s);
 
 /* ---- display.c ------------------------------------------------------------------------------------------------------------- */
 
-void display_value(RelaySession *s, RelayOutputKind kind, Value v);
+/* `t`: its type; NULL: nobody knows. */
+void display_value(RelaySession *s, RelayOutputKind kind, Value v, const Type *t);
 /* `%x: int32 = 3`; of a large tensor its statistics. */
 void display_binding(RelaySession *s, const Local *local);
 /* A program's text, coloured for HTML. */

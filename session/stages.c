@@ -346,7 +346,7 @@ static bool request_engine(RelaySession *s, const RelayRequest *r, Engine *out)
     return false;
 }
 
-static void show_result(RelaySession *s, const RelayRequest *r, Value v)
+static void show_result(RelaySession *s, const RelayRequest *r, const Function *fn, Value v)
 {
     const char *out = request_find(r, "out");
     if (out && !write_result(s, out, v))
@@ -357,7 +357,7 @@ static void show_result(RelaySession *s, const RelayRequest *r, Value v)
         emit_text(s, RELAY_OUTPUT_RESULT, &b);
         buf_deinit(&b);
     } else if (!out) {
-        display_value(s, RELAY_OUTPUT_RESULT, v);
+        display_value(s, RELAY_OUTPUT_RESULT, v, fn->base.type ? fn->base.type->result : NULL);
     }
 }
 
@@ -378,7 +378,7 @@ static RelayStatus stage_run(RelaySession *s, const RelayRequest *r)
         limits_start(&s->cx.limits);
         Value v = engine_call(s, &code, n, args);
         if (!value_is_none(v))
-            show_result(s, r, v);
+            show_result(s, r, def->fn, v);
         value_release(v);
     }
     for (uint32_t i = 0; args && i < n; i++)
@@ -403,7 +403,7 @@ static RelayStatus stage_call(RelaySession *s, const RelayRequest *r)
         limits_start(&s->cx.limits);
         Value v = compiled_call(s, &o, 0, args);
         if (!value_is_none(v))
-            show_result(s, r, v);
+            show_result(s, r, fn, v);
         value_release(v);
     }
     for (uint32_t i = 0; args && i < fn->params.n; i++)

@@ -49,7 +49,7 @@ void command_step(CommandCall *c)
         emit_printf(s, RELAY_OUTPUT_DISPLAY, "the evaluation has %llu steps",
                     (unsigned long long)st.rec.n);
     if (asks && !value_is_none(v))
-        display_value(s, RELAY_OUTPUT_DISPLAY, v);
+        display_value(s, RELAY_OUTPUT_DISPLAY, v, m->expr->type);
     value_release(v);
     steps_deinit(&st);
     module_release(m);
@@ -162,7 +162,7 @@ void command_trace(CommandCall *c)
                     "… and %llu more lines; `:trace lines=%llu E` shows them\n",
                     (unsigned long long)(t.lines - t.most), (unsigned long long)t.lines);
     if (!value_is_none(v))
-        display_value(s, RELAY_OUTPUT_DISPLAY, v);
+        display_value(s, RELAY_OUTPUT_DISPLAY, v, m->expr->type);
     value_release(v);
     recorder_deinit(&t.rec);
     module_release(m);

@@ -356,7 +356,7 @@ bool relay_steps_evaluate(RelaySteps *st, uint64_t number, uint32_t frame, const
     bool ok = !value_is_none(v);
     if (ok) {
         Asked a = {s, st, number, to, {0}, {0}, {0}};
-        display_value(s, RELAY_OUTPUT_RESULT, v);
+        display_value(s, RELAY_OUTPUT_RESULT, v, m->expr->type);
         buf_bytes(&a.name, text, len);
         tell_value(&a, m->expr->type, v);
         asked_deinit(&a);
