@@ -3,7 +3,7 @@
  *     let %a = %x + 1; let %b = %a * 2; let %c = %x * 3; %b      becomes      let %a = add(%x, 1); let %b = multiply(%a, 2); %b
  *     with inline_once                                           becomes      multiply(add(%x, 1), 2)
  *
- * A use in a value that is itself dead does not count. A use in a function literal of what is bound outside counts twice, so that nothing
+ * A value that does not say its type, as `Nil`, keeps the variable, whose type is written. A use in a value that is itself dead does not count. A use in a function literal of what is bound outside counts twice, so that nothing
  * moves into one; so does a use in what several places share. */
 #include "passes/facts.h"
 #include "passes/pass.h"
@@ -16,6 +16,7 @@ typedef struct Work {
 typedef struct Dead {
     PassRun *run;
     Purity purity;
+    Vagueness vague;
     bool ignore_impurity, inline_once;
     Arena arena;
     Vec(Work) todo;
@@ -130,7 +131,7 @@ static bool is_dead(Dead *d, const Let *let)
 static bool is_inlined(Dead *d, const Let *let)
 {
     return d->inline_once && uses_of(d, let) == 1 && !ptrmap_has(&d->recursive, let->var) &&
-           is_pure(d, let->value);
+           is_pure(d, let->value) && !vague_of(&d->vague, let->value);
 }
 
 enum { RULE_DEAD, RULE_EFFECT, RULE_INLINED };
@@ -171,6 +172,7 @@ static Expr *drop(Rewriter *rw, const Expr *old, Expr *now)
 static Function *eliminate(PassRun *run, const Def *def)
 {
     Dead d = {.run = run,
+              .vague = {.cx = run->cx, .module = run->module, .env = run->context->env},
               .ignore_impurity = attrs_bool(run->params, "ignore_impurity"),
               .inline_once = attrs_bool(run->params, "inline_once")};
     Rewriter rw;
@@ -184,6 +186,7 @@ static Function *eliminate(PassRun *run, const Def *def)
     Expr *now = ir_rewrite(&rw, &def->fn->base);
     rewriter_deinit(&rw);
     purity_deinit(&d.purity);
+    vagueness_deinit(&d.vague);
     PtrMap *maps[] = {&d.visits, &d.lets, &d.level, &d.uses, &d.recursive, &d.calls};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ptrmap_deinit(maps[i]);

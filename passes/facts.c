@@ -438,6 +438,80 @@ bool total_of(Totality *t, const Expr *e)
     return ptrmap_find(&t->weighed, e) == t;
 }
 
+/* ---- types that are not said --------------------------------------------------------------------------------------------------- */
+
+void vagueness_deinit(Vagueness *v)
+{
+    ptrmap_deinit(&v->looked);
+}
+
+static const Type *general_type(const Vagueness *v, const Expr *e)
+{
+    const ConRef *con = expr_as_con(e);
+    const GlobalVar *global = expr_as_global(e);
+    const Def *def = global ? find_global(v->module, v->env, global->name) : NULL;
+    if (con)
+        return type_of_constructor(v->cx, con->con);
+    const Type *t = def ? def->fn->base.type : e->type;
+    return t ? type_find(t) : NULL;
+}
+
+static bool occurs(Ctx *cx, const TypeVar *var, const Type *t)
+{
+    const Type *other = type_poison(cx);
+    return type_subst(cx, t, 1, &var, &other) != t;
+}
+
+/* Whether no argument that says its type decides one of the type parameters of what is called. */
+static bool is_vague_call(const Vagueness *v, const Call *call)
+{
+    const Type *t = general_type(v, call->callee);
+    for (uint32_t i = 0; t && t->kind == TYPE_FUNC && i < t->n_params; i++) {
+        bool given = false;
+        for (uint32_t k = 0; k < t->n && k < call->args.n && !given; k++)
+            given = !ptrmap_find(&v->looked, call->args.at[k]) &&
+                    occurs(v->cx, t->params[i], t->parts[k]);
+        if (!given)
+            return true;
+    }
+    return false;
+}
+
+static bool is_general(const Vagueness *v, const Expr *e)
+{
+    const Type *t = e->kind == EXPR_GLOBAL || e->kind == EXPR_CON ? general_type(v, e) : NULL;
+    return t && t->kind == TYPE_FUNC && t->n_params;
+}
+
+static void note_vague(void *data, Expr *const *slot)
+{
+    Vagueness *v = data;
+    v->vague |= ptrmap_find(&v->looked, *slot) != NULL;
+}
+
+static WalkNext skip_looked(void *data, const Expr *e)
+{
+    const Vagueness *v = data;
+    return ptrmap_has(&v->looked, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
+}
+
+static WalkNext note_whether_vague(void *data, const Expr *e)
+{
+    Vagueness *v = data;
+    const Call *call = expr_as_call(e);
+    v->vague = call ? !expr_call_of_op(e) && is_vague_call(v, call) : is_general(v, e);
+    if (!call)
+        ir_children(e, note_vague, v);
+    ptrmap_put(&v->looked, e, v->vague ? (void *)(uintptr_t)e : NULL);
+    return WALK_ON;
+}
+
+bool vague_of(Vagueness *v, const Expr *e)
+{
+    ir_walk(e, skip_looked, note_whether_vague, v);
+    return ptrmap_find(&v->looked, e) != NULL;
+}
+
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------- */
 
 /* What joins more tensors than these is a choice among all of them in each element: its own loops are faster, and the code of such a

@@ -49,6 +49,17 @@ void totality_deinit(Totality *t);
 /* Operators alone compute the typed expression, of which none can fail, or it is a constant; with `data` also a variable or a name. */
 bool total_of(Totality *t, const Expr *e);
 
+/* What does not say its type, such as `Nil`: it stands where something else does, be it the variable that it is bound to. */
+typedef struct Vagueness {
+    Ctx *cx;
+    const Module *module, *env; /* where globals are found; env may be NULL */
+    PtrMap looked; /* Expr -> itself when it is vague, else NULL */
+    bool vague;
+} Vagueness;
+
+void vagueness_deinit(Vagueness *v);
+bool vague_of(Vagueness *v, const Expr *e);
+
 /* Notes what the `let`s of root bind: Var -> its value. */
 void note_lets(const Expr *root, PtrMap *values);
 /* The definition of the name in the module, else in `env` (may be NULL); NULL where neither has one with a body. */

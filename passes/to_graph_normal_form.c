@@ -4,8 +4,8 @@
  *  => %0 = add(%x, 1); %1 = multiply(%0, %0); subtract(%1, %0)
  *
  * Functions that call themselves keep their `let`, and so do values that have an effect or may hold references: where and how often
- * they are evaluated can be told. So does a value of which only the variable says what type it has, as in
- * `let %l: List[int32] = Nil`: a graph variable has no type to write.
+ * they are evaluated can be told. So does a value that does not say what type it has, as in `let %l: List[int32] = Nil`: the variable's
+ * type is written, and a graph variable has none.
  *
  * For code, only what operators compute and cannot fail moves, and only where there are uses, which all stand in the stretch of code in
  * which the `let` does: a value that a loop's body uses, or one branch, is computed where it was written. */
@@ -17,11 +17,9 @@
 typedef struct Graph {
     PassRun *run;
     Ctx *cx;
-    const Module *module, *env;
     Purity purity;
+    Vagueness vague;
     PtrMap values;  /* Var -> value of its `let`, when that may be moved */
-    PtrMap looked;  /* Expr -> itself when it does not say its type, else NULL */
-    bool vague;     /* note_vague found one */
     bool for_code;
     PtrMap
         stretches; /* for code: Var -> the stretch in which its `let` and all of its uses stand */
@@ -29,74 +27,6 @@ typedef struct Graph {
     Totality total; /* for code */
     const Block *at; /* for code: where what is looked at belongs */
 } Graph;
-
-static const Type *callee_type(const Graph *g, const Call *call)
-{
-    const ConRef *con = expr_as_con(call->callee);
-    const GlobalVar *global = expr_as_global(call->callee);
-    const Def *def = global ? find_global(g->module, g->env, global->name) : NULL;
-    if (con)
-        return type_of_constructor(g->cx, con->con);
-    const Type *t = def ? def->fn->base.type : call->callee->type;
-    return t ? type_find(t) : NULL;
-}
-
-static bool occurs(Ctx *cx, const TypeVar *var, const Type *t)
-{
-    const Type *other = type_poison(cx);
-    return type_subst(cx, t, 1, &var, &other) != t;
-}
-
-static bool is_vague(const Graph *g, const Expr *e)
-{
-    const Expr *value = expr_as_var(e) ? ptrmap_find(&g->values, e) : e;
-    return value && ptrmap_find(&g->looked, value);
-}
-
-/* Whether no argument that says its type decides one of the type parameters of what is called. */
-static bool is_vague_call(const Graph *g, const Call *call)
-{
-    const Type *t = callee_type(g, call);
-    for (uint32_t i = 0; t && t->kind == TYPE_FUNC && i < t->n_params; i++) {
-        bool given = false;
-        for (uint32_t k = 0; k < t->n && k < call->args.n && !given; k++)
-            given = !is_vague(g, call->args.at[k]) && occurs(g->cx, t->params[i], t->parts[k]);
-        if (!given)
-            return true;
-    }
-    return false;
-}
-
-static void note_vague(void *data, Expr *const *slot)
-{
-    Graph *g = data;
-    g->vague = g->vague || is_vague(g, *slot);
-}
-
-static WalkNext skip_looked(void *data, const Expr *e)
-{
-    const Graph *g = data;
-    return ptrmap_has(&g->looked, e) || expr_as_function(e) ? WALK_SKIP : WALK_ON;
-}
-
-static WalkNext look(void *data, const Expr *e)
-{
-    Graph *g = data;
-    const Call *call = expr_as_call(e);
-    g->vague = call && !expr_call_of_op(e) && is_vague_call(g, call);
-    if (!call)
-        ir_children(e, note_vague, g);
-    ptrmap_put(&g->looked, e, g->vague ? (void *)(uintptr_t)e : NULL);
-    return WALK_ON;
-}
-
-static bool says_its_type(Graph *g, const Let *let)
-{
-    if (!let->var->annotation)
-        return true;
-    ir_walk(let->value, skip_looked, look, g);
-    return !ptrmap_find(&g->looked, let->value);
-}
 
 static void note_use(void *data, Expr *const *slot)
 {
@@ -137,7 +67,7 @@ static bool may_move(Graph *g, const Let *let)
 {
     bool here =
         !g->for_code || (ptrmap_has(&g->used, let->var) && ptrmap_has(&g->stretches, let->var));
-    return here && purity_movable(&g->purity, let->value) && says_its_type(g, let) &&
+    return here && purity_movable(&g->purity, let->value) && !vague_of(&g->vague, let->value) &&
            (!g->for_code || total_of(&g->total, let->value));
 }
 
@@ -170,8 +100,7 @@ static Function *to_graph(PassRun *run, const Def *def)
 {
     Graph g = {.run = run,
                .cx = run->cx,
-               .module = run->module,
-               .env = run->context->env,
+               .vague = {.cx = run->cx, .module = run->module, .env = run->context->env},
                .for_code = run->context->for_code,
                .total = {.cx = run->cx}};
     Rewriter rw;
@@ -187,7 +116,7 @@ static Function *to_graph(PassRun *run, const Def *def)
     rewriter_deinit(&rw);
     purity_deinit(&g.purity);
     ptrmap_deinit(&g.values);
-    ptrmap_deinit(&g.looked);
+    vagueness_deinit(&g.vague);
     ptrmap_deinit(&g.stretches);
     ptrmap_deinit(&g.used);
     totality_deinit(&g.total);
