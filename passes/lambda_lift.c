@@ -37,6 +37,7 @@ typedef struct Lift {
     bool recursive;
     Vec(Var *) captured;
     TypeVarList type_vars; /* that something around it binds */
+    bool told; /* what it captures tells them, or the variable that is bound to it */
 } Lift;
 
 static WalkNext find_type_params(void *data, const Expr *e)
@@ -64,10 +65,10 @@ static void note_captured(void *data, Var *v)
 /* False: a type variable that it uses would be known at no call. */
 static bool note_type_vars(Lift *l, const Expr *literal)
 {
-    TypesOf all, known = {0};
+    TypesOf all, own = {0}, known = {0};
     bool ok = true;
     types_of(literal, &l->type_vars_of, &all);
-    types_of_note(&known, literal->type);
+    types_of_note(&own, literal->type);
     for (size_t i = 0; i < l->captured.n; i++)
         types_of_note(&known, l->captured.at[i]->base.type);
     TypeVarList *list = arena_alloc_must(&l->run->scratch, 1, sizeof *list);
@@ -78,12 +79,15 @@ static bool note_type_vars(Lift *l, const Expr *literal)
         const TypeVar *v = all.free.entries[i].key;
         if (ptrmap_has(&all.params, v))
             continue;
-        ok = ok && ptrmap_has(&known.free, v);
+        bool told = ptrmap_has(&known.free, v);
+        l->told = l->told && told;
+        ok = ok && (told || ptrmap_has(&own.free, v));
         at[list->n++] = v;
     }
     ptrmap_put(&l->type_vars_of, literal, list);
     l->type_vars = *list;
     types_of_free(&all);
+    types_of_free(&own);
     types_of_free(&known);
     return ok;
 }
@@ -119,6 +123,19 @@ static const Name *free_name(Lift *l)
     }
 }
 
+/* What makes the closure again of what it captured. Where that does not tell its type, as the places that use it may not either, a variable
+ * does. */
+static Expr *closure_of(const Lift *l, Span span, Expr *maker, Expr *const *captured,
+                        const Type *type)
+{
+    Arena *arena = &l->run->module->arena;
+    Expr *made = expr_call(arena, span, maker, (uint32_t)l->captured.n, captured, NULL);
+    if (!made || l->told)
+        return made;
+    Var *v = expr_var(arena, span, ctx_name(l->run->cx, "closure"), type);
+    return v ? expr_let(arena, span, v, made, &v->base) : NULL;
+}
+
 /* The literal over parameters of its own for what it captures, as a function of the module that is called `name`. */
 static Function *closed_function(Lift *l, const Function *f, const Type *type, const Name *name)
 {
@@ -137,7 +154,7 @@ static Function *closed_function(Lift *l, const Function *f, const Type *type, c
     Expr *self = l->recursive ? expr_global(arena, f->base.span, name) : NULL;
     if (self)
         ptrmap_put(&map, l->self,
-                   is_closure(l) ? expr_call(arena, f->base.span, self, n, args, NULL) : self);
+                   is_closure(l) ? closure_of(l, f->base.span, self, args, type) : self);
     Expr *body =
         params && args ? ir_substitute(l->run->cx, m, (Expr *)(uintptr_t)&f->base, &map) : NULL;
     ptrmap_deinit(&map);
@@ -182,6 +199,7 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     l->self = ptrmap_find(&l->bound, old);
     ir_free_vars(now, note_captured, l);
     l->type_vars = (TypeVarList){0};
+    l->told = true;
     if (l->generic && !note_type_vars(l, old))
         return now;
     const Name *name = free_name(l);
@@ -201,7 +219,8 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     Expr **args = arena_new_array(arena, Expr *, l->captured.n + 1);
     for (size_t i = 0; args && i < l->captured.n; i++)
         args[i] = &l->captured.at[i]->base;
-    return args ? expr_call(arena, now->span, global, (uint32_t)l->captured.n, args, NULL) : NULL;
+    l->told |= l->self != NULL;
+    return args ? closure_of(l, now->span, global, args, old->type) : NULL;
 }
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
