@@ -142,6 +142,7 @@ static bool are_parts(Plan *p, Place *a, Place *b)
     return is_part(p, b, a);
 }
 
+/* Functions of different types meet where a `match` of one gives another. */
 static void unify(Plan *p, Place *a, Place *b, const Expr *at)
 {
     a = standing(a);
@@ -156,7 +157,7 @@ static void unify(Plan *p, Place *a, Place *b, const Expr *at)
         collapse(p, b, a, at);
     } else if (!b->result) {
         collapse(p, a, b, at);
-    } else if (are_parts(p, a, b)) {
+    } else if (a->n != b->n || are_parts(p, a, b)) {
         Place *all = last_place(b);
         collapse(p, a, all, at);
         collapse(p, b, all, at);
