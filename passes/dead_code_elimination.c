@@ -3,8 +3,9 @@
  *     let %a = %x + 1; let %b = %a * 2; let %c = %x * 3; %b      becomes      let %a = add(%x, 1); let %b = multiply(%a, 2); %b
  *     with inline_once                                           becomes      multiply(add(%x, 1), 2)
  *
- * A value that does not say its type, as `Nil`, keeps the variable, whose type is written. A use in a value that is itself dead does not count. A use in a function literal of what is bound outside counts twice, so that nothing
- * moves into one; so does a use in what several places share. */
+ * A use in a value that is itself dead does not count. A use in a function literal of what is bound outside counts twice, so that nothing
+ * moves into one; so does a use in what several places share. A value that does not say its type, as `Nil`, stays with the variable,
+ * whose type is written. */
 #include "passes/facts.h"
 #include "passes/pass.h"
 

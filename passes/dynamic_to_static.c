@@ -184,11 +184,21 @@ static Module *turn(PassRun *run, Module *m)
 
 /* ---- declared results ------------------------------------------------------------------------------------------------------------ */
 
+/* A type variable is not dynamic, and a polymorphic function that calls itself needs what it declares. */
+static bool has_unknown_extents(const Type *t)
+{
+    t = t ? type_find(t) : NULL;
+    bool unknown = t && t->kind == TYPE_FUNC && has_unknown_extents(t->result);
+    for (uint32_t i = 0; t && i < t->n && !unknown; i++)
+        unknown = t->kind == TYPE_TENSOR ? t->dims[i] < 0 : has_unknown_extents(t->parts[i]);
+    return unknown;
+}
+
 static WalkNext drop_result(void *data, const Expr *e)
 {
     (void)data;
     Function *f = expr_as_function(e);
-    if (f && f->ret_type && !type_is_static(f->ret_type))
+    if (f && has_unknown_extents(f->ret_type))
         f->ret_type = NULL;
     return WALK_ON;
 }
@@ -261,7 +271,7 @@ static bool declares_dynamic(const Module *m)
 {
     for (size_t i = 0; i < m->defs.n; i++) {
         const Function *f = m->defs.at[i].fn;
-        if (f && !m->defs.at[i].imported && f->ret_type && !type_is_static(f->ret_type))
+        if (f && !m->defs.at[i].imported && has_unknown_extents(f->ret_type))
             return true;
     }
     return false;
