@@ -499,8 +499,9 @@ static WalkNext note_whether_vague(void *data, const Expr *e)
 {
     Vagueness *v = data;
     const Call *call = expr_as_call(e);
-    v->vague = call ? !expr_call_of_op(e) && is_vague_call(v, call) : is_general(v, e);
-    if (!call)
+    bool by_args = call && !expr_call_of_op(e);
+    v->vague = by_args ? is_vague_call(v, call) : is_general(v, e);
+    if (!by_args)
         ir_children(e, note_vague, v);
     ptrmap_put(&v->looked, e, v->vague ? (void *)(uintptr_t)e : NULL);
     return WALK_ON;
