@@ -9,6 +9,7 @@
  *
  * A call of a known function is unfolded as long as that comes nearer to an end: some argument is an older value, or a smaller number,
  * than in the calls of that function that are being unfolded; and as long as the program does not become too large (budget.h). */
+#include "passes/beta.h"
 #include "passes/budget.h"
 #include "passes/fold.h"
 #include "passes/lets.h"
@@ -347,6 +348,22 @@ static Function *emit_function(Partial *p, const Known *f)
                          lets_close(&l, result->atom));
 }
 
+/* A group stays as it is, a copy in each place that what is around it is unfolded to, with the types that it has there. */
+static Function *group_here(Partial *p, const Frame *f, const Function *group)
+{
+    Ctx *cx = p->make.cx;
+    Function *copy = expr_as_function(ir_copy(cx, p->run->module, &group->base));
+    for (; f && copy; f = f->outer) {
+        if (!f->n_types)
+            continue;
+        copy->type_params = (TypeVarList){f->types, f->n_types};
+        copy = beta_instance(cx, p->run->module, copy, f->with);
+    }
+    if (copy)
+        copy->type_params = group->type_params;
+    return copy;
+}
+
 /* A function literal, bound to a variable of that name. */
 static Known *closure(Partial *p, Frame *f, Lets *l, const Function *fn, const Var *name)
 {
@@ -358,10 +375,8 @@ static Known *closure(Partial *p, Frame *f, Lets *l, const Function *fn, const V
     k->env = f;
     if (name)
         ptrmap_put(&f->vars, name, k);
-    /* A group stays as it is, a copy in each place that what is around it is unfolded to. */
-    bool stays = function_is_primitive(fn);
-    lets_bind(l, var,
-              stays ? ir_copy(p->make.cx, p->run->module, &fn->base) : &emit_function(p, k)->base);
+    Function *made = function_is_primitive(fn) ? group_here(p, f, fn) : emit_function(p, k);
+    lets_bind(l, var, made ? &made->base : NULL);
     return k;
 }
 
