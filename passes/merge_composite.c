@@ -306,6 +306,7 @@ const Pass pass_merge_composite = {
     .doc = "Puts parts that match a pattern into functions with `Composite`.",
     .opt_level = 0,
     .needs_types = true,
+    .order = ORDER_SEVERAL,
     .params = params,
     .function = merge,
 };
