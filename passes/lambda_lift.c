@@ -37,7 +37,8 @@ typedef struct Lift {
     bool recursive;
     Vec(Var *) captured;
     TypeVarList type_vars; /* that something around it binds */
-    bool told; /* what it captures tells them, or the variable that is bound to it */
+    bool
+        told; /* what it captures tells them, or the annotation of the variable that is bound to it */
 } Lift;
 
 static WalkNext find_type_params(void *data, const Expr *e)
@@ -219,7 +220,7 @@ static Expr *lift_literal(Rewriter *rw, const Expr *old, Expr *now)
     Expr **args = arena_new_array(arena, Expr *, l->captured.n + 1);
     for (size_t i = 0; args && i < l->captured.n; i++)
         args[i] = &l->captured.at[i]->base;
-    l->told |= l->self != NULL;
+    l->told |= l->self && l->self->annotation;
     return args ? closure_of(l, now->span, global, args, old->type) : NULL;
 }
 
