@@ -42,6 +42,7 @@ typedef struct Unfold {
     Purity purity;
     bool waits; /* a body that is needed is not made yet */
     size_t unfolded; /* calls of literals */
+    PtrMap inner; /* call by which a polymorphic literal calls itself -> NULL */
 } Unfold;
 
 static WalkNext note_called(void *data, const Expr *e)
@@ -142,6 +143,60 @@ static WalkNext count_node(void *data, const Expr *e)
     return WALK_ON;
 }
 
+static const Function *polymorphic_literal(const Expr *e)
+{
+    const Function *f = e ? expr_as_function(e) : NULL;
+    return f && f->type_params.n ? f : NULL;
+}
+
+typedef struct Inner {
+    Unfold *u;
+    const Expr *itself;
+} Inner;
+
+static WalkNext note_inner_call(void *data, const Expr *e)
+{
+    Inner *inner = data;
+    const Call *call = expr_as_call(e);
+    if (call && call->callee == inner->itself)
+        ptrmap_put(&inner->u->inner, e, NULL);
+    return WALK_ON;
+}
+
+static bool note_inner_calls(Rewriter *rw, const Expr *old, Expr **now)
+{
+    const Let *let = expr_as_let(old);
+    (void)now;
+    if (let && polymorphic_literal(let->value))
+        ir_walk(let->value, note_inner_call, NULL, &(Inner){rw->data, &let->var->base});
+    return false;
+}
+
+/* A polymorphic literal that calls itself has a copy for the types of each call from elsewhere: `let %f = …; %f(…)`. NULL: the call stays. */
+static Expr *put_instance(Rewriter *rw, const Call *was, const Call *is)
+{
+    Unfold *u = rw->data;
+    Arena *arena = &rw->module->arena;
+    Var *itself = expr_as_var(is->callee);
+    const Function *f = polymorphic_literal(itself ? purity_value(&u->purity, is->callee) : NULL);
+    if (!f || !uses(&f->base, itself) || f->type_params.n != was->type_args.n ||
+        u->size >= UNFOLDED_MOST || ptrmap_has(&u->inner, was))
+        return NULL;
+    Var *own = expr_var(arena, is->callee->span, itself->name, NULL);
+    Function *copy = own ? beta_instance(rw->cx, rw->module, f, was->type_args.at) : NULL;
+    PtrMap map = {0};
+    ptrmap_put(&map, itself, own);
+    Expr *value = copy ? ir_substitute(rw->cx, rw->module, &copy->base, &map) : NULL;
+    ptrmap_deinit(&map);
+    if (!value)
+        return NULL;
+    ir_walk(value, count_node, NULL, &u->size);
+    u->unfolded++;
+    return expr_let(
+        arena, is->base.span, own, value,
+        expr_call(arena, is->base.span, &own->base, is->args.n, is->args.at, is->attrs));
+}
+
 static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
 {
     Unfold *u = rw->data;
@@ -156,8 +211,9 @@ static Expr *put_body(Rewriter *rw, const Expr *old, Expr *now)
         return loop_inside(u->v, loop, is);
     }
     const Function *f = was && is ? literal_of(u, is->callee) : NULL;
+    Expr *instance = was && is && !f ? put_instance(rw, was, is) : NULL;
     if (!f || f->params.n != is->args.n)
-        return now;
+        return instance ? instance : now;
     if (f->type_params.n != was->type_args.n)
         return now;
     if (f->type_params.n && !(f = beta_instance(rw->cx, rw->module, f, was->type_args.at)))
@@ -173,6 +229,7 @@ static Function *unfold_in(Unfold *u, const Function *f)
     Rewriter rw;
     purity_init(&u->purity, call->module, call->env, &f->base);
     rewriter_init(&rw, call->cx, call->module, put_body, u);
+    rw.enter = note_inner_calls;
     Expr *now = ir_rewrite(&rw, (Expr *)(uintptr_t)&f->base);
     rewriter_deinit(&rw);
     purity_deinit(&u->purity);
@@ -295,6 +352,7 @@ static Function *unfold_once(Vjp *v, const Function *f, size_t *unfolded)
     }
     Function *now = ok ? unfold_in(&u, f) : NULL;
     ptrmap_deinit(&u.index);
+    ptrmap_deinit(&u.inner);
     *unfolded = u.unfolded;
     return now;
 }
