@@ -57,10 +57,10 @@ static bool is_of_kind(const Effects *f, const Expr *e)
     const Call *call = expr_as_call(e);
     const TupleGet *get = expr_as_tuple_get(e);
     bool of_op = expr_call_of_op(e) != NULL;
-    uint32_t n = 0;
-    if (f->wanted == ORDER_CALLEES ? !call || of_op || !has_effect(f, call->callee) : !of_op)
-        return f->wanted == ORDER_ALL && get && has_effect(f, get->tuple);
-    for (uint32_t i = 0; i < call->args.n; i++)
+    bool callees = f->wanted == ORDER_CALLEES;
+    bool moves = callees ? call && !of_op && has_effect(f, call->callee) : of_op;
+    uint32_t n = get && !callees ? effects_in(f, get->tuple) : 0;
+    for (uint32_t i = 0; moves && i < call->args.n; i++)
         n += effects_in(f, call->args.at[i]);
     return n >= (f->wanted == ORDER_SEVERAL ? 2 : 1);
 }

@@ -31,8 +31,8 @@ enum { OPT_LEVEL_MOST = 5 };
 typedef enum PassOrder {
     ORDER_NONE,
     ORDER_CALLEES, /* of what has an effect itself */
-    ORDER_SEVERAL, /* of operators, where several operands have one */
-    ORDER_ALL, /* of operators, where any has one, and fields of such tuples */
+    ORDER_SEVERAL, /* of operators, where several operands have one, and fields of such tuples */
+    ORDER_ALL, /* the same, where any has one */
 } PassOrder;
 
 /* What a pass may read: its parameters in the schema's order, and the context of the pipeline. */
