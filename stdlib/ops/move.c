@@ -484,28 +484,46 @@ static Te *slice_part(TeBuilder *b, TeTensor t, int i, int64_t otherwise)
     return te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, te_load(b, t, (Te *[]){te_int(b, i)}));
 }
 
-/* Where the slice is begins and strides say; how long it is the shape of what is written. */
+/* Where the slice begins or ends on axis i, which goes `down` or up: from 0 to the extent, or from the last place to before the first. */
+static Te *slice_place(TeBuilder *b, TeTensor t, int i, int64_t otherwise, int64_t extent, Te *down)
+{
+    Te *at = slice_part(b, t, i, otherwise), *zero = te_int(b, 0);
+    Te *low = te_select(b, down, te_int(b, -1), zero);
+    Te *high = te_select(b, down, te_int(b, extent - 1), te_int(b, extent));
+    Te *from_end = te_binary(b, TE_ADD, at, te_int(b, extent));
+    at = te_select(b, te_binary(b, TE_LT, at, zero), from_end, at);
+    return te_binary(b, TE_MAX, te_binary(b, TE_MIN, at, high), low);
+}
+
+/*
+ * The slice is what begins, ends and strides say; an element of it that `v` has none for is an index out of range. A stride of 0 is
+ * divided by, which is the error that it is.
+ */
 static void compute_strided_set(TeBuilder *b)
 {
     TeTensor x = te_input(b, 0), v = te_input(b, 1);
     Te *index[TENSOR_RANK_MOST], *inside = NULL, *zero = te_int(b, 0);
     for (int i = 0; i < x.rank; i++) {
-        Te *step = slice_part(b, te_input(b, 4), i, 1), *e = te_int(b, x.shape[i]);
-        Te *begin = slice_part(b, te_input(b, 2), i, 0);
-        begin =
-            te_select(b, te_binary(b, TE_LT, begin, zero), te_binary(b, TE_ADD, begin, e), begin);
-        /* A stride of 0 means nothing; 1 keeps the division safe. */
-        step = te_select(b, te_binary(b, TE_EQ, step, zero), te_int(b, 1), step);
-        Te *last = te_binary(b, TE_SUB, e, te_int(b, 1));
-        begin = te_binary(b, TE_MAX, te_binary(b, TE_MIN, begin, last), zero);
-        Te *far = te_binary(b, TE_SUB, te_axis(b, i), begin);
+        Te *at = te_axis(b, i), *step = slice_part(b, te_input(b, 4), i, 1);
+        Te *down = te_binary(b, TE_LT, step, zero);
+        Te *begin = slice_place(b, te_input(b, 2), i, 0, x.shape[i], down);
+        Te *end = slice_place(b, te_input(b, 3), i, x.shape[i], x.shape[i], down);
+        Te *far = te_binary(b, TE_SUB, at, begin);
         Te *on = te_binary(b, TE_EQ, te_binary(b, TE_MOD, far, step), zero);
-        index[i] = te_binary(b, TE_DIV, far, step);
-        on = te_binary(b, TE_AND, on, te_binary(b, TE_GE, index[i], zero));
-        on = te_binary(b, TE_AND, on, te_binary(b, TE_LT, index[i], te_int(b, v.shape[i])));
+        Te *taken = te_binary(b, TE_DIV, far, step);
+        on = te_binary(b, TE_AND, on, te_binary(b, TE_GE, taken, zero));
+        on = te_binary(
+            b, TE_AND, on,
+            te_select(b, down, te_binary(b, TE_GT, at, end), te_binary(b, TE_LT, at, end)));
+        /* Outside of the slice any place will do. Where `v` has none, nothing is loaded, and the slice is what asks. */
+        int64_t has = v.shape[i];
+        taken = te_select(b, on, has ? taken : te_int(b, 1), zero);
+        index[i] = te_binary(b, TE_PLACE, taken, te_int(b, has ? has : 1));
+        if (!has)
+            on = te_binary(b, TE_NE, index[i], zero);
         inside = inside ? te_binary(b, TE_AND, inside, on) : on;
     }
-    Te *old = ops_at_axes(b, x), *fresh = te_load_or(b, v, index, te_number(b, v.dtype, 0));
+    Te *old = ops_at_axes(b, x), *fresh = te_load(b, v, index);
     ops_emit(b, inside ? te_select(b, inside, fresh, old) : fresh);
 }
 
@@ -543,10 +561,10 @@ static const OpAttr mesh_attrs[] = {
 static const OpArg fifo_args[] = {{"data", "what comes in"}, {"buffer", "what was there"}, {0}};
 static const OpAttr fifo_attrs[] = {ATTR_I("axis", 0, "the axis that moves on"), {0}};
 static const OpArg strided_set_args[] = {{"data", "the tensor"},
-                                         {"v", "what to write"},
+                                         {"v", "what to write: all of the slice"},
                                          {"begin", "the first positions: integers"},
                                          {"end", "the positions behind the last"},
-                                         {"strides", "from one position to the next"},
+                                         {"strides", "from one position to the next; not 0"},
                                          {0}};
 
 const Op move_ops[] = {
@@ -641,6 +659,10 @@ const Op move_ops[] = {
      .args = strided_set_args,
      .shapes = "(d...), (e...), (r), (r), (r) -> (d...)",
      .samples = "(float32[4,3], float32[2,3], int64[2], int64[2], int64[2])",
+     .example = "let %data = cast(reshape(arange(0, 12, 1, dtype=\"int32\"), newshape=[4, 3]), "
+                "dtype=\"float32\");\n"
+                "strided_set(%data, ones(shape=[2, 3], dtype=\"float32\"), stack((1i64, 0i64)), "
+                "stack((3i64, 3i64)), ones(shape=[2], dtype=\"int64\"))",
      .pattern = OP_INJECTIVE,
      .rel = rel_strided_set,
      .compute = compute_strided_set},

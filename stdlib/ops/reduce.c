@@ -202,14 +202,30 @@ static void compute_any(TeBuilder *b)
     compute_reduce(b, TE_ANY);
 }
 
+/* A position that the result's type does not have is no answer: it would be another's, or negative. */
+static void compute_position(TeBuilder *b, TeReduce first, TeReduce last)
+{
+    Reduction red;
+    reduction(b, &red);
+    if (red.count - 1 > INT32_MAX) {
+        Diag *d = diag_error(b->cx->diags, E0303_RUNTIME_SHAPE, b->span,
+                             "`%s` among %lld elements gives positions that int32 does not have",
+                             b->op->name, (long long)red.count);
+        diag_help(d, "fold fewer axes at once, or parts of them");
+        b->failed = true;
+        return;
+    }
+    compute_reduce(b, attrs_bool(b->attrs, "select_last_index") ? last : first);
+}
+
 static void compute_argmax(TeBuilder *b)
 {
-    compute_reduce(b, attrs_bool(b->attrs, "select_last_index") ? TE_ARGMAX_LAST : TE_ARGMAX);
+    compute_position(b, TE_ARGMAX, TE_ARGMAX_LAST);
 }
 
 static void compute_argmin(TeBuilder *b)
 {
-    compute_reduce(b, attrs_bool(b->attrs, "select_last_index") ? TE_ARGMIN_LAST : TE_ARGMIN);
+    compute_position(b, TE_ARGMIN, TE_ARGMIN_LAST);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */

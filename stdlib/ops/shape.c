@@ -258,9 +258,10 @@ static RelResult rel_expand_dims(Rel *r)
     int axis = rel_axis(r, attrs_int(r->attrs, "axis", 0), t->n + 1);
     if (axis < 0)
         return REL_FAILED;
-    if (more < 0 || more + t->n > TENSOR_RANK_MOST) {
-        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`expand_dims` cannot add %lld axes",
-                  (long long)more);
+    if (more < 0 || more > TENSOR_RANK_MOST - (int64_t)t->n) {
+        Diag *d = rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`expand_dims` cannot add %lld axes",
+                            (long long)more);
+        diag_help(d, "a tensor has 0 to %d axes", TENSOR_RANK_MOST);
         return REL_FAILED;
     }
     Dim dims[TENSOR_RANK_MOST];
@@ -482,7 +483,10 @@ static const OpAttr broadcast_to_attrs[] = {
     {0},
 };
 static const OpAttr collapse_sum_to_attrs[] = {
-    ATTR_NONE("shape", INTS, "the extents of the result"), ATTR_D("dtype", "", "unused"), {0}};
+    ATTR_NONE("shape", INTS,
+              "the extents of the result, whatever the argument holds; None: as that says"),
+    ATTR_D("dtype", "", "unused"),
+    {0}};
 static const OpArg broadcast_like_args[] = {
     {"data", "the tensor"}, {"broadcast_type", "gives the shape"}, {0}};
 static const OpArg collapse_like_args[] = {

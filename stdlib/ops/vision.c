@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_MOST = 16 };
+enum { LIST_MOST = 32 };
 
 static const DType float64_dtype = {DTYPE_CODE_FLOAT, 64, 1};
 static const DType int64_dtype = {DTYPE_CODE_INT, 64, 1};
@@ -18,6 +18,23 @@ static int floats_of(const Attrs *a, const char *key, double *out)
     for (uint32_t i = 0; v->kind == ATTR_LIST && i < v->list.n && n < LIST_MOST; i++)
         out[n++] = v->list.at[i].kind == ATTR_INT ? (double)v->list.at[i].i : v->list.at[i].f;
     return n;
+}
+
+/* Whether the list `key` holds `least` to `most` numbers. */
+static bool rel_floats(Rel *r, const char *key, uint32_t least, uint32_t most)
+{
+    uint32_t n = attrs_find(r->attrs, key)->list.n;
+    if (n >= least && n <= most)
+        return true;
+    const char *op = r->op->name;
+    Diag *d =
+        least == most
+            ? rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` must hold %u numbers, not %u",
+                        key, op, most, n)
+            : rel_error(r, E0216_OPERATOR_ARGUMENT, -1,
+                        "`%s` of `%s` must hold %u to %u numbers, not %u", key, op, least, most, n);
+    diag_help(d, "where it is not written it is the default, which `:doc %s` shows", op);
+    return false;
 }
 
 /* ---- vision.yolo_reorg ---------------------------------------------------------------------------- */
@@ -90,16 +107,11 @@ static RelResult rel_prior(Rel *r)
         return rel_blocked(r);
     if (!rel_rank(r, 0, t, 4))
         return REL_FAILED;
+    if (!rel_floats(r, "sizes", 1, LIST_MOST) || !rel_floats(r, "ratios", 1, LIST_MOST) ||
+        !rel_floats(r, "steps", 2, 2) || !rel_floats(r, "offsets", 2, 2))
+        return REL_FAILED;
     int sizes = floats_of(r->attrs, "sizes", list), ratios = floats_of(r->attrs, "ratios", list);
     int n = sizes + ratios - 1;
-    if (sizes == 0 || ratios == 0) {
-        Diag *d =
-            rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`%s` of `%s` needs at least one number",
-                      sizes ? "ratios" : "sizes", r->op->name);
-        diag_help(d,
-                  "each box has a size and a ratio: `sizes=[1f], ratios=[1f]` are those left out");
-        return REL_FAILED;
-    }
     Dim boxes = dims_product(3, (Dim[]){t->dims[2], t->dims[3], n});
     return rel_out_tensor(r, t->dtype, 3, (Dim[]){1, boxes, 4});
 }
@@ -156,7 +168,8 @@ static RelResult rel_transform(Rel *r)
     const Type *anchor = move ? rel_tensor(r, 2) : NULL;
     if (!anchor)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, 3) || !rel_rank(r, 1, move, 2) || !rel_rank(r, 2, anchor, 3))
+    if (!rel_rank(r, 0, t, 3) || !rel_rank(r, 1, move, 2) || !rel_rank(r, 2, anchor, 3) ||
+        !rel_floats(r, "variances", 4, 4))
         return REL_FAILED;
     Dim n = t->dims[2];
     if (!dim_agrees(anchor->dims[1], n) || !dim_agrees(anchor->dims[2], 4) ||
@@ -250,7 +263,8 @@ static RelResult rel_proposal(Rel *r)
     double list[LIST_MOST];
     if (!t)
         return rel_blocked(r);
-    if (!rel_rank(r, 0, t, 4))
+    if (!rel_rank(r, 0, t, 4) || !rel_floats(r, "scales", 1, LIST_MOST) ||
+        !rel_floats(r, "ratios", 1, LIST_MOST))
         return REL_FAILED;
     int anchors = floats_of(r->attrs, "scales", list) * floats_of(r->attrs, "ratios", list);
     if (!dim_agrees(t->dims[1], 2 * anchors)) {
