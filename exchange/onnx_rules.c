@@ -29,6 +29,30 @@ void rule_fold(OnnxNode *n)
         onnx_give(n, x);
 }
 
+/* Of two floats the greater or lesser, and a NaN where one of them is: Relay's own give the second operand. */
+void rule_extreme(OnnxNode *n)
+{
+    if (n->proto->n_input == 1 || !dtype_is_float(onnx_in_dtype(n, 0))) {
+        rule_fold(n);
+        return;
+    }
+    const char *x = onnx_in(n, 0);
+    for (size_t i = 1; i < n->proto->n_input; i++) {
+        x = i > 1 ? onnx_let(n, x) : x;
+        x = onnx_text(n, "where(isnan(%s), %s, %s(%s, %s))", x, x, n->word, x, onnx_in(n, i));
+    }
+    onnx_give(n, x);
+}
+
+void rule_sign(OnnxNode *n)
+{
+    const char *x = onnx_in(n, 0);
+    if (dtype_is_float(onnx_in_dtype(n, 0)))
+        onnx_give(n, onnx_text(n, "where(isnan(%s), %s, sign(%s))", x, x, x));
+    else
+        onnx_give(n, onnx_text(n, "sign(%s)", x));
+}
+
 void rule_mean(OnnxNode *n)
 {
     const char *x = onnx_in(n, 0);
@@ -127,8 +151,9 @@ void rule_clip(OnnxNode *n)
         low = onnx_literal(n, onnx_attr_float(n, "min", 0), t);
     if (onnx_has_attr(n, "max"))
         high = onnx_literal(n, onnx_attr_float(n, "max", 0), t);
-    x = low ? onnx_text(n, "maximum(%s, %s)", x, low) : x;
-    x = high ? onnx_text(n, "minimum(%s, %s)", x, high) : x;
+    /* The bounds come first: a NaN in `x`, the second operand, stays one. */
+    x = low ? onnx_text(n, "maximum(%s, %s)", low, x) : x;
+    x = high ? onnx_text(n, "minimum(%s, %s)", high, x) : x;
     if (low || high)
         onnx_give(n, x);
     else

@@ -143,6 +143,21 @@ def run_both(folder, name, **given):
     return results[0]
 
 
+def test_nan(folder):
+    """NaN stays NaN in extremes, signs and bounds, whichever operand it is."""
+    node = helper.make_node
+    x, y = (np.array(v, "float32") for v in ([np.nan, -2, 0.5, 3, np.nan], [1, np.nan, 1, -3, np.nan]))
+    save(model([node("Max", ["x", "y"], ["a"]), node("Min", ["x", "y", "z"], ["b"]), node("Sign", ["x"], ["c"]), node("Clip", ["x", "low", "high"], ["d"]),
+                node("HardSigmoid", ["x"], ["e"])], [value(k, [5]) for k in "xyz"], [value(k, [5]) for k in "abcde"],
+               {"low": np.float32(-1), "high": np.float32(1)}), f"{folder}/nan.onnx")
+    got = relay("import", f"{folder}/nan.onnx", "-o", folder)
+    check("import of extremes", got.returncode == 0, got.stderr)
+    z = y[::-1].copy()
+    wants = [np.maximum(x, y), np.minimum(np.minimum(x, y), z), np.sign(x), np.clip(x, -1, 1), np.clip(x * np.float32(0.2) + np.float32(0.5), 0, 1)]
+    for what, a, b in zip(["Max", "Min", "Sign", "Clip", "HardSigmoid"], run_both(folder, "nan", x=x, y=y, z=z), wants):
+        check(f"{what} of NaN", np.allclose(a, b, atol=1e-6, equal_nan=True), f"{a} {b}")
+
+
 def test_blocks(folder):
     """What a graph repeats becomes a function; so does what the model calls one."""
     node = helper.make_node
