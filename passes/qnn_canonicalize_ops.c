@@ -251,15 +251,17 @@ static Expr *requantize_reals(Lower *l, Expr *x, const Requantize *r)
     if (!qnn_is_zero(r->zero))
         x = qnn_call2(l, "subtract", x, qnn_cast(l, expand(l, r->zero, r->t, r->axis), r->real));
     if (!same_number(r->scale, r->to_scale))
-        x = qnn_call2(
-            l, "multiply", x,
-            qnn_cast(l, qnn_call2(l, "divide", expand(l, r->scale, r->t, r->axis), r->to_scale),
-                     r->real));
+        x = qnn_call2(l, "multiply", x,
+                      qnn_call2(l, "divide",
+                                qnn_cast(l, expand(l, r->scale, r->t, r->axis), r->real),
+                                qnn_cast(l, r->to_scale, r->real)));
     if (!qnn_is_zero(r->to_zero))
         x = qnn_call2(l, "add", x, qnn_cast(l, r->to_zero, r->real));
     x = r->upward ? call1(l, "floor", qnn_call2(l, "add", x, ops_constant(&l->m, r->real, 0.5)))
                   : call1(l, "round", x);
-    return is_int32(r->to) ? qnn_cast(l, x, r->to) : narrow(l, x, r->to);
+    if (is_int32(r->to)) /* whose greatest no float32 is: the next one wraps */
+        x = qnn_cast(l, x, dtype_of(DT_FLOAT64));
+    return narrow(l, x, r->to);
 }
 
 static Expr *requantize_integers(Lower *l, Expr *x, const Requantize *r)

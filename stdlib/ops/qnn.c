@@ -309,7 +309,7 @@ static Te *clamped(TeBuilder *b, Te *v, DType to)
 
 typedef struct Rounding {
     bool away; /* halves go away from zero, else up */
-    bool real; /* in float64, else by a fixed-point number of 31 bits */
+    DType real; /* the floats to compute in; of no bits: by a fixed-point number of 31 bits */
 } Rounding;
 
 /* What to multiply by, over the channels or of rank 0: a real, or a whole number below 2^31 and how many bits to shift left. */
@@ -371,13 +371,16 @@ static Ratio ratio_of(TeBuilder *b, TeTensor from, const TeTensor *times, TeTens
     return r;
 }
 
-static Te *real_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding how)
+/* On reals the new zero point comes before rounding, so that halves go by what the result is. */
+static Te *requantized_reals(TeBuilder *b, Te *q, const Ratio *r, Te *zero, Te *out_zero, int axis,
+                             Rounding how, DType to)
 {
-    v = te_binary(b, TE_MUL, te_cast(b, float64_dtype, v),
-                  quant_parameter(b, r->real, axis, float64_dtype));
-    if (how.away)
-        return te_unary(b, TE_ROUND, v);
-    return te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, float64_dtype, 0.5)));
+    Te *v = te_binary(b, TE_SUB, te_cast(b, how.real, q), te_cast(b, how.real, zero));
+    v = te_binary(b, TE_MUL, v, quant_parameter(b, r->real, axis, how.real));
+    v = te_binary(b, TE_ADD, v, te_cast(b, how.real, out_zero));
+    v = how.away ? te_unary(b, TE_ROUND, v)
+                 : te_unary(b, TE_FLOOR, te_binary(b, TE_ADD, v, te_number(b, how.real, 0.5)));
+    return clamped(b, te_cast(b, float64_dtype, v), to);
 }
 
 /* A product of 64 bits, shifted right by 31 and, for ratios below 1/2, more; half of what is lost is added before. */
@@ -399,8 +402,10 @@ static Te *fixed_times(TeBuilder *b, Te *v, const Ratio *r, int axis, Rounding h
 static Te *requantized(TeBuilder *b, Te *q, const Ratio *r, Te *zero, Te *out_zero, int axis,
                        Rounding how, DType to)
 {
+    if (how.real.bits)
+        return requantized_reals(b, q, r, zero, out_zero, axis, how, to);
     Te *v = te_binary(b, TE_SUB, te_cast(b, int64_dtype, q), te_cast(b, int64_dtype, zero));
-    v = how.real ? real_times(b, v, r, axis, how) : fixed_times(b, v, r, axis, how);
+    v = fixed_times(b, v, r, axis, how);
     return clamped(b, te_binary(b, TE_ADD, v, te_cast(b, v->dtype, out_zero)), to);
 }
 
@@ -435,8 +440,10 @@ static void compute_dequantize(TeBuilder *b)
 static Rounding rounding_of(const TeBuilder *b)
 {
     Str compute = attrs_string(b->attrs, "compute_dtype");
-    return (Rounding){.away = str_is(attrs_string(b->attrs, "rounding"), "TONEAREST"),
-                      .real = compute.len && compute.ptr[0] == 'f'};
+    Rounding how = {.away = str_is(attrs_string(b->attrs, "rounding"), "TONEAREST")};
+    if (str_is(compute, "float32") || str_is(compute, "float64"))
+        dtype_parse(compute, &how.real);
+    return how;
 }
 
 static void compute_requantize(TeBuilder *b)

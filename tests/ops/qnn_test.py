@@ -20,12 +20,12 @@ def half_away(v):
     return math.floor(abs(v) + 0.5) * (1 if v >= 0 else -1)
 
 
-def requantize(q, ratio, zero, out_zero, dtype, away=False, real=False):
+def requantize(q, ratio, zero, out_zero, dtype, away=False, real=None):
     """A 31-bit mantissa, a product of 64 bits, half of what is shifted out added before."""
     v = int(q) - zero
     if real:
-        v = half_away(v * ratio) if away else math.floor(v * ratio + 0.5)
-        return clamp(v + out_zero, dtype)
+        v = real(real(v) * real(ratio)) + real(out_zero)
+        return clamp(half_away(float(v)) if away else math.floor(v + real(0.5)), dtype)
     m, e = math.frexp(ratio)
     m = half_away(m * 2**31)
     if m == 2**31:
@@ -62,9 +62,9 @@ def requantize_cases():
                 x = np.concatenate([integers(40, source, most), np.array([1, 3, 5, 7, 0]).astype(source)])
                 ratio = float(f32(a)) / float(f32(b))
                 for rounding in ("UPWARD", "TONEAREST"):
-                    for compute in ("None", "float64"):
+                    for compute in ("None", "float32", "float64"):
                         want = over(lambda q: requantize(q, ratio, 3, -4, "int8", rounding == "TONEAREST",
-                                                         compute != "None"), x, dtype="int8")
+                                                         None if compute == "None" else getattr(np, compute)), x, dtype="int8")
                         yield Case(f'qnn.requantize({{}}, {{}}, 3, {{}}, -4, rounding="{rounding}", '
                                    f'compute_dtype="{compute}", out_dtype="int8")', [x, f32(a), f32(b)], want)
     x = integers((2, 3, 4), "int32", 5000)

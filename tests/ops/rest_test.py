@@ -137,8 +137,9 @@ def other_cases():
             v = RNG.integers(0, 9, x[part].shape).astype(dtype)
             want = x.copy()
             want[part] = v
-            begin, end, step = (np.array([getattr(s, key) or 0 for s in part]) for key in ("start", "stop", "step"))
-            yield Case("strided_set({}, {}, {}, {}, {})", [x, v, begin, end, np.where(step == 0, 1, step)], want)
+            begin, step = (np.array([getattr(s, key) or otherwise for s in part]) for key, otherwise in (("start", 0), ("step", 1)))
+            end = np.array([n if s.stop is None else s.stop for s, n in zip(part, x.shape)])
+            yield Case("strided_set({}, {}, {}, {}, {})", [x, v, begin, end, step], want)
     x = RNG.integers(-10**6, 10**6, (4, 3)).astype("int32")
     m = RNG.integers(2**30, 2**31 - 1, 3).astype("int32")
     left, right = np.array([0, 1, 3], "int32"), np.array([0, 2, 5], "int32")

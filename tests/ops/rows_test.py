@@ -19,7 +19,7 @@ POSITIVE = "log log2 log10 sqrt rsqrt power nn.batch_norm nn.cross_entropy nn.lr
 RANGES = {"acosh": (1.3, 2.5), "dyn.nn.upsampling": (2.1, 2.4), "dyn.nn.upsampling3d": (2.1, 2.4)}
 # Arguments that are not real numbers, by operator and position; else zeros and ones.
 INTS = {("dyn.squeeze", 1): 1, ("dyn.sparse_to_dense", 3): 3, ("dyn.reshape", 1): 1, ("dyn.strided_slice", 1): 0, ("dyn.strided_slice", 2): 5,
-        ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [0, 1], ("sparse_fill_empty_rows", 2): [3, 1]}
+        ("dyn.strided_slice", 3): 1, ("scatter_nd", 1): [0, 1], ("strided_set", 2): [1, 0], ("strided_set", 3): 3, ("strided_set", 4): 1, ("sparse_fill_empty_rows", 2): [3, 1]}
 # Where the rows of a sparse matrix with two elements begin, by operator and position; some are empty.
 BEGINS = {("nn.sparse_dense", 3), ("nn.internal.sparse_dense_padded", 3), ("nn.sparse_add", 3), ("nn.sparse_transpose", 2), ("nn.sparse_conv2d", 3)}
 # Rows of an image and four corners, the first ones around all of it, by operator and position.
