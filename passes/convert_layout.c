@@ -808,13 +808,13 @@ static WalkNext find_window(void *data, const Expr *e)
                      : str_of("");
     const Type *w = layout.len ? expr_tensor_type(call->args.at[1]) : NULL;
     bool *found = data;
-    int64_t taps = 1;
+    bool many = false;
     for (size_t i = 0; w && w->n == layout.len && i < layout.len; i++)
         if (layout.ptr[i] == 'I')
             *found |= w->dims[i] > 1;
         else if (layout.ptr[i] != 'O')
-            taps *= w->dims[i];
-    *found &= taps > 1;
+            many |= w->dims[i] > 1;
+    *found &= many;
     return *found ? WALK_STOP : WALK_ON;
 }
 

@@ -1,6 +1,7 @@
 /* What the ways to compute convolutions share: which stage is one, blocks of extents, register tiles, and the store of turned rows. */
 #include "sched/conv.h"
 
+#include "base/number.h"
 #include "te/walk.h"
 
 /* ---- which stage is one -------------------------------------------------------------------------------------------------- */
@@ -140,6 +141,19 @@ static bool blocked_of(const TeProgram *p, int stage, const TeContraction *t, Co
     return ok && size > 0;
 }
 
+/* Whether there is work, and so much that sums of bytes of it stay within 64 bits: no machine has the memory for more, and what costs
+ * are made of need not look. */
+static bool is_counted(const Conv *c)
+{
+    const int64_t factors[] = {c->n,     c->groups, c->oc,     c->ic,  c->y.out,
+                               c->x.out, c->y.taps, c->x.taps, 1 << 10};
+    int64_t all = 1;
+    bool counted = true;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        counted = counted && factors[i] > 0 && int64_mul(all, factors[i], &all);
+    return counted;
+}
+
 bool conv_of(const TeProgram *p, int stage, Conv *out)
 {
     const TeStage *s = &p->stages[stage];
@@ -149,7 +163,7 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
     if (!te_contraction(p, stage, &t))
         return false;
     if (blocked_of(p, stage, &t, out))
-        return true;
+        return is_counted(out);
     if (!axes_of(s, t.a.load->n - 2, &a))
         return false;
     const Te *x = t.a.load;
@@ -173,9 +187,7 @@ bool conv_of(const TeProgram *p, int stage, Conv *out)
               in.shape[0] == out->n && in.shape[1] == out->ic * out->groups &&
               (a.y < 0 || axis_of(s, x->index[2], in.shape[2], a.y, a.tap_y, &out->y)) &&
               axis_of(s, x->index[last], in.shape[last], a.x, a.tap_x, &out->x);
-    int64_t size = out->n * out->oc * out->ic * out->groups * out->y.out * out->x.out *
-                   out->y.taps * out->x.taps;
-    return ok && size > 0;
+    return ok && is_counted(out);
 }
 
 bool pool_of(const TeProgram *p, int stage, Conv *out)
@@ -205,7 +217,7 @@ bool pool_of(const TeProgram *p, int stage, Conv *out)
               in.shape[1] == s->shape[1] && (rank < 5 || in.shape[4] == s->shape[4]) &&
               (rank == 3 || axis_of(s, x->index[2], in.shape[2], 2, rank, &out->y)) &&
               axis_of(s, x->index[last], in.shape[last], last, rank + axes - 1, &out->x);
-    return ok && out->n * out->groups * out->y.out * out->x.out * out->y.taps * out->x.taps > 0;
+    return ok && is_counted(out);
 }
 
 bool conv_is_one_row(const Conv *c)

@@ -1,6 +1,8 @@
 /* Images: resizing, and morphology. */
 #include "stdlib/ops/ops.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -482,7 +484,8 @@ static RelResult rel_correlation(Rel *r)
         return REL_FAILED;
     }
     Dim dims[4] = {x->dims[0], 0, x->dims[2], x->dims[3]};
-    bool good = k > 0 && k % 2 && reach >= 0 && s1 > 0 && s2 > 0;
+    bool good =
+        k > 0 && k % 2 && k <= OPS_MOST && reach >= 0 && reach <= OPS_MOST && s1 > 0 && s2 > 0;
     for (int i = 0; good && i < 2; i++) {
         int64_t room = before[i] + after[i] - 2 * (reach + (k - 1) / 2);
         good = dims[2 + i] < 0 || room + dims[2 + i] > 0;
@@ -493,7 +496,8 @@ static RelResult rel_correlation(Rel *r)
                   "an odd kernel and its displacements must fit into the data");
         return REL_FAILED;
     }
-    dims[1] = (2 * (reach / s2) + 1) * (2 * (reach / s2) + 1);
+    int64_t side = 2 * (reach / s2) + 1;
+    dims[1] = side * side;
     return rel_out_tensor(r, x->dtype, 4, dims);
 }
 

@@ -126,7 +126,9 @@ bool slice_axis(int64_t d, bool sizes, const int64_t *begin, const int64_t *end,
     e = e < low ? low : e > high ? high : e;
     int64_t way = step > 0 ? e - b : b - e;
     uint64_t stride = step > 0 ? (uint64_t)step : -(uint64_t)step;
-    *out = (Slice){b, step, way > 0 ? (int64_t)(((uint64_t)way - 1) / stride) + 1 : 0};
+    int64_t count = way > 0 ? (int64_t)(((uint64_t)way - 1) / stride) + 1 : 0;
+    /* How far it is to a second element that is not there matters to nobody, and may be further than can be counted. */
+    *out = (Slice){b, count > 1 ? step : step > 0 ? 1 : -1, count};
     return way >= 0;
 }
 
@@ -181,7 +183,7 @@ static Dim slicing_unknown(Ctx *cx, const Slicing *s, int rank, int axis, Dim d)
     bool to_end = k < 0 || k >= s->n_end;
     if (!from_start || !to_end)
         return DIM_ANY;
-    return dim_windows(cx, d, 0, 1, step < 0 ? -step : step);
+    return dim_windows(cx, d, 0, 1, step >= 0 ? step : step < -INT64_MAX ? INT64_MAX : -step);
 }
 
 static bool check_slicing(Rel *r, const Type *t, const Slicing *s)

@@ -24,6 +24,12 @@ static RelResult rel_roi(Rel *r)
         rel_error(r, E0202_SHAPE, 1, "a region has five numbers: its image and four corners");
         return REL_FAILED;
     }
+    int64_t ratio = attrs_int(r->attrs, "sample_ratio", -1);
+    if (ratio > OPS_MOST) {
+        rel_error(r, E0216_OPERATOR_ARGUMENT, -1, "`sample_ratio` of `%s` cannot be %lld",
+                  r->op->name, (long long)ratio);
+        return REL_FAILED;
+    }
     Dim dims[4];
     dims[at[0]] = rois->dims[0];
     dims[at[1]] = t->dims[at[1]];
