@@ -1,6 +1,8 @@
 /* Other orders of axes, and blocks moved between axes. */
 #include "stdlib/ops/ops.h"
 
+#include "base/number.h"
+
 #include <string.h>
 
 /* ---- words ---------------------------------------------------------------------------------------- */
