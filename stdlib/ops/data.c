@@ -579,6 +579,8 @@ static RelResult rel_sparse_to_dense(Rel *r)
             return REL_FAILED;
         n = rel_ints_of(r, 3, dims, TENSOR_RANK_MOST);
         known = n >= 0;
+        if (known && !ops_extents_good(r, 3, n, dims))
+            return REL_FAILED;
         n = known ? n : dim_is_symbol(shape->dims[0]) ? -1 : (int)shape->dims[0];
     }
     if (!rel_is_int(r, 0, index) || !rel_is_scalar(r, 2, rest) ||

@@ -54,7 +54,7 @@ static bool is_number(Rel *r, uint32_t i, const Type *t)
     return rel_is_int(r, i, t) && (one || rel_is_scalar(r, i, t));
 }
 
-static bool extents_good(Rel *r, uint32_t i, int n, const int64_t *dims)
+bool ops_extents_good(Rel *r, uint32_t i, int n, const int64_t *dims)
 {
     for (int k = 0; k < n; k++) {
         if (dims[k] >= 0)
@@ -86,7 +86,8 @@ static RelResult filled(Rel *r, uint32_t arg, DType dtype)
     int n = rel_ints_of(r, arg, dims, TENSOR_RANK_MOST);
     if (n < 0)
         return rel_unknown(r, dtype, shape->dims[0]);
-    return extents_good(r, arg, n, dims) ? rel_out_tensor(r, dtype, (uint32_t)n, dims) : REL_FAILED;
+    return ops_extents_good(r, arg, n, dims) ? rel_out_tensor(r, dtype, (uint32_t)n, dims)
+                                             : REL_FAILED;
 }
 
 #define SHAPES_rel_dyn_filled "(r) -> (shape...)"
@@ -139,7 +140,7 @@ static RelResult rel_dyn_tile(Rel *r)
     int n = rel_ints_of(r, 1, times, TENSOR_RANK_MOST);
     if (n < 0)
         return rel_unknown(r, t->dtype, given < 0 ? DIM_ANY : rank);
-    if (!extents_good(r, 1, n, times))
+    if (!ops_extents_good(r, 1, n, times))
         return REL_FAILED;
     for (int k = 1; k <= (int)rank; k++)
         dims[rank - k] = dims_product(2, (Dim[]){k <= (int)t->n ? t->dims[t->n - (uint32_t)k] : 1,
@@ -159,7 +160,7 @@ static RelResult rel_dyn_one_hot(Rel *r)
     if (axis < 0 || !rel_is_int(r, 0, index) || !rel_is_scalar(r, 1, on) ||
         !rel_is_scalar(r, 2, off) || !rel_is_int(r, 3, depth) || !rel_is_scalar(r, 3, depth))
         return REL_FAILED;
-    if (rel_ints_of(r, 3, &d, 1) == 1 && !extents_good(r, 3, 1, &d))
+    if (rel_ints_of(r, 3, &d, 1) == 1 && !ops_extents_good(r, 3, 1, &d))
         return REL_FAILED;
     for (uint32_t i = 0, j = 0; i <= index->n; i++)
         dims[i] = (int)i == axis ? d : index->dims[j++];

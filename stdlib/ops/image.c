@@ -259,6 +259,8 @@ static RelResult rel_resize(Rel *r)
             return REL_FAILED;
         if (rel_ints_of(r, 1, size, n) != n)
             size[0] = size[1] = DIM_ANY;
+        else if (!ops_extents_good(r, 1, n, size))
+            return REL_FAILED;
     }
     if (r->n == 1 && !(rel_extents(r, "size", n, size) && check_roi(r, n)))
         return REL_FAILED;

@@ -152,6 +152,8 @@ Str ops_out_layout(const Attrs *a, const char *data_key, const char *out_key);
 
 /* The numbers in argument i, where its value is known: how many, copied to `out` up to `most`; -1: unknown. */
 int rel_ints_of(Rel *r, uint32_t i, int64_t *out, int most);
+/* Whether none of the n extents that argument i gives is below 0. Reports else. */
+bool ops_extents_good(Rel *r, uint32_t i, int n, const int64_t *dims);
 /* Argument i as a number, where its value is known. */
 bool rel_double_of(Rel *r, uint32_t i, double *out);
 /* `n` unknown extents. */
