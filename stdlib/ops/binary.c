@@ -15,60 +15,66 @@ static void binary(TeBuilder *b, TeOp op)
     "let %zeros = zeros_like(%g); let %is = " IS_LHS \
     "; (" LIKE_LHS("where(%is, %g, %zeros)") ", " LIKE_RHS("where(%is, %zeros, %g)") ")"
 
+/* b a^(b-1), and a^b log(a). Where both are 0 the first is 0, and would be 0 times infinity; the exponent stays as it is, for a constant
+ * one makes a power cheap. */
+#define POWER_GRAD                                                                                             \
+    "let %edge = logical_and(equal(%rhs, zeros_like(%rhs)), equal(%lhs, zeros_like(%lhs))); "                  \
+    "let %base = where(%edge, ones_like(%lhs), %lhs); "                                                        \
+    "(" LIKE_LHS("multiply(%g, multiply(%rhs, power(%base, subtract(%rhs, ones_like(%rhs)))))") ", " LIKE_RHS( \
+        "multiply(%g, where(greater(%lhs, zeros_like(%lhs)), multiply(%out, log(%lhs)), "                      \
+        "zeros_like(%out)))") ")"
+
 /* Relay name, C name, scalar function, relation, infix form, gradient, documentation. */
-#define BINARY(X)                                                                                               \
-    X("add", add, ADD, broadcast, "+", "(" LIKE_LHS("%g") ", " LIKE_RHS("%g") ")",                              \
-      "The sum of the elements.")                                                                               \
-    X("subtract", subtract, SUB, broadcast, "-",                                                                \
-      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(%g)") ")", "The difference of the elements.")                  \
-    X("multiply", multiply, MUL, broadcast, "*",                                                                \
-      "(" LIKE_LHS("multiply(%g, %rhs)") ", " LIKE_RHS("multiply(%g, %lhs)") ")",                               \
-      "The product of the elements.")                                                                           \
-    X("divide", divide, DIV, broadcast, "/",                                                                    \
-      "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                                           \
-          "negative(divide(multiply(%g, %out), %rhs))") ")",                                                    \
-      "The quotient of the elements; of integers it is truncated toward zero.")                                 \
-    X("maximum", maximum, MAX, broadcast, NULL, CHOSEN("greater(%lhs, %rhs)"),                                  \
-      "The greater of the elements; where one is NaN, the right one.")                                          \
-    X("minimum", minimum, MIN, broadcast, NULL, CHOSEN("less(%lhs, %rhs)"),                                     \
-      "The lesser of the elements; where one is NaN, the right one.")                                           \
-    X("power", power, POW, broadcast_float, NULL,                                                               \
-      "(" LIKE_LHS("multiply(%g, multiply(%rhs, power(%lhs, subtract(%rhs, ones_like(%rhs)))))") ", " LIKE_RHS( \
-          "multiply(%g, where(greater(%lhs, zeros_like(%lhs)), multiply(%out, log(%lhs)), "                     \
-          "zeros_like(%out)))") ")",                                                                            \
-      "The left to the power of the right.")                                                                    \
-    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL,                                                  \
-      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, rounded down.")                                    \
-    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL,                                                        \
-      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, floor_divide(%lhs, %rhs)))") ")",                 \
-      "What `floor_divide` leaves: it has the sign of the right operand.")                                      \
-    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL,                                                  \
-      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, truncated toward zero.")                           \
-    X("trunc_mod", trunc_mod, MOD, broadcast, NULL,                                                             \
-      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",                 \
-      "What `trunc_divide` leaves: it has the sign of the left operand.")                                       \
-    X("mod", mod, MOD, broadcast, NULL,                                                                         \
-      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",                 \
-      "The remainder of the truncated division: it has the sign of the left operand.")                          \
-    X("left_shift", left_shift, SHL, broadcast_int, NULL, NULL,                                                 \
-      "The bits of the left, moved up by the right; 0 when all are moved out.")                                 \
-    X("right_shift", right_shift, SHR, broadcast_int, NULL, NULL,                                               \
-      "The bits of the left, moved down by the right; the sign is kept.")                                       \
-    X("logical_and", logical_and, AND, broadcast_bool, NULL, NULL, "True where both are.")                      \
-    X("logical_or", logical_or, OR, broadcast_bool, NULL, NULL, "True where one is, or both.")                  \
-    X("logical_xor", logical_xor, XOR, broadcast_bool, NULL, NULL, "True where one is, not both.")              \
-    X("bitwise_and", bitwise_and, AND, broadcast_int, NULL, NULL, "The bits that both have.")                   \
-    X("bitwise_or", bitwise_or, OR, broadcast_int, NULL, NULL, "The bits that one has, or both.")               \
-    X("bitwise_xor", bitwise_xor, XOR, broadcast_int, NULL, NULL,                                               \
-      "The bits that one has, not both.")                                                                       \
-    X("equal", equal, EQ, compare, "==", NULL, "True where the elements are equal.")                            \
-    X("not_equal", not_equal, NE, compare, "!=", "(zeros_like(%lhs), zeros_like(%rhs))",                        \
-      "True where the elements differ.")                                                                        \
-    X("less", less, LT, compare, "<", NULL, "True where the left is below the right.")                          \
-    X("less_equal", less_equal, LE, compare, "<=", "(zeros_like(%lhs), zeros_like(%rhs))",                      \
-      "True where the left is not above the right.")                                                            \
-    X("greater", greater, GT, compare, ">", NULL, "True where the left is above the right.")                    \
-    X("greater_equal", greater_equal, GE, compare, ">=", NULL,                                                  \
+#define BINARY(X)                                                                                  \
+    X("add", add, ADD, broadcast, "+", "(" LIKE_LHS("%g") ", " LIKE_RHS("%g") ")",                 \
+      "The sum of the elements.")                                                                  \
+    X("subtract", subtract, SUB, broadcast, "-",                                                   \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(%g)") ")", "The difference of the elements.")     \
+    X("multiply", multiply, MUL, broadcast, "*",                                                   \
+      "(" LIKE_LHS("multiply(%g, %rhs)") ", " LIKE_RHS("multiply(%g, %lhs)") ")",                  \
+      "The product of the elements.")                                                              \
+    X("divide", divide, DIV, broadcast, "/",                                                       \
+      "(" LIKE_LHS("divide(%g, %rhs)") ", " LIKE_RHS(                                              \
+          "negative(divide(multiply(%g, %out), %rhs))") ")",                                       \
+      "The quotient of the elements; of integers it is truncated toward zero.")                    \
+    X("maximum", maximum, MAX, broadcast, NULL, CHOSEN("greater(%lhs, %rhs)"),                     \
+      "The greater of the elements; where one is NaN, the right one.")                             \
+    X("minimum", minimum, MIN, broadcast, NULL, CHOSEN("less(%lhs, %rhs)"),                        \
+      "The lesser of the elements; where one is NaN, the right one.")                              \
+    X("power", power, POW, broadcast_float, NULL, POWER_GRAD,                                      \
+      "The left to the power of the right.")                                                       \
+    X("floor_divide", floor_divide, FLOORDIV, broadcast, NULL,                                     \
+      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, rounded down.")                       \
+    X("floor_mod", floor_mod, FLOORMOD, broadcast, NULL,                                           \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, floor_divide(%lhs, %rhs)))") ")",    \
+      "What `floor_divide` leaves: it has the sign of the right operand.")                         \
+    X("trunc_divide", trunc_divide, TRUNCDIV, broadcast, NULL,                                     \
+      "(zeros_like(%lhs), zeros_like(%rhs))", "The quotient, truncated toward zero.")              \
+    X("trunc_mod", trunc_mod, MOD, broadcast, NULL,                                                \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",    \
+      "What `trunc_divide` leaves: it has the sign of the left operand.")                          \
+    X("mod", mod, MOD, broadcast, NULL,                                                            \
+      "(" LIKE_LHS("%g") ", " LIKE_RHS("negative(multiply(%g, trunc_divide(%lhs, %rhs)))") ")",    \
+      "The remainder of the truncated division: it has the sign of the left operand.")             \
+    X("left_shift", left_shift, SHL, broadcast_int, NULL, NULL,                                    \
+      "The bits of the left, moved up by the right; 0 when all are moved out.")                    \
+    X("right_shift", right_shift, SHR, broadcast_int, NULL, NULL,                                  \
+      "The bits of the left, moved down by the right; the sign is kept.")                          \
+    X("logical_and", logical_and, AND, broadcast_bool, NULL, NULL, "True where both are.")         \
+    X("logical_or", logical_or, OR, broadcast_bool, NULL, NULL, "True where one is, or both.")     \
+    X("logical_xor", logical_xor, XOR, broadcast_bool, NULL, NULL, "True where one is, not both.") \
+    X("bitwise_and", bitwise_and, AND, broadcast_int, NULL, NULL, "The bits that both have.")      \
+    X("bitwise_or", bitwise_or, OR, broadcast_int, NULL, NULL, "The bits that one has, or both.")  \
+    X("bitwise_xor", bitwise_xor, XOR, broadcast_int, NULL, NULL,                                  \
+      "The bits that one has, not both.")                                                          \
+    X("equal", equal, EQ, compare, "==", NULL, "True where the elements are equal.")               \
+    X("not_equal", not_equal, NE, compare, "!=", "(zeros_like(%lhs), zeros_like(%rhs))",           \
+      "True where the elements differ.")                                                           \
+    X("less", less, LT, compare, "<", NULL, "True where the left is below the right.")             \
+    X("less_equal", less_equal, LE, compare, "<=", "(zeros_like(%lhs), zeros_like(%rhs))",         \
+      "True where the left is not above the right.")                                               \
+    X("greater", greater, GT, compare, ">", NULL, "True where the left is above the right.")       \
+    X("greater_equal", greater_equal, GE, compare, ">=", NULL,                                     \
       "True where the left is not below the right.")
 
 #define COMPUTE(name, id, OP, rel, symbol, grad, doc) \

@@ -266,15 +266,19 @@ static const OpArg variance_args[] = {
 #define EXTREME_GRAD                                                                         \
     "let %kept = " KEPT "; let %wins = cast_like(equal(%data, reshape_like(%out, %kept)), %data); " \
     "multiply(%wins, divide(reshape_like(%g, %kept), sum(%wins, " FOLDED ")))"
-/* The product of the others. Where one element is 0 that is its own; where several are, nothing changes it. */
+/* The product of the others. Where one element is 0 that is its own; where two are, it is 0 and grows with the other one, which is the sum
+ * of both without this one; where more are, it stays 0. */
 #define PROD_GRAD                                                                            \
     "let %kept = " KEPT "; let %ones = ones_like(%data); let %zeros = zeros_like(%data); "   \
     "let %null = equal(%data, %zeros); let %full = where(%null, %ones, %data); "             \
-    "let %one = prod(%full, " FOLDED "); "                                                   \
-    "let %others = where(%null, %one, divide(reshape_like(%out, %kept), %full)); "           \
+    "let %none = where(%null, %data, %zeros); "                                              \
     "let %nulls = sum(where(%null, %ones, %zeros), " FOLDED "); "                            \
-    "let %several = greater(%nulls, ones_like(%nulls)); "                                    \
-    "multiply(reshape_like(%g, %kept), where(%several, %zeros, %others))"
+    "let %once = ones_like(%nulls); "                                                        \
+    "let %other = where(equal(%nulls, %once), %ones, subtract(sum(%none, " FOLDED "), %none)); " \
+    "let %one = multiply(prod(%full, " FOLDED "), %other); "                                 \
+    "let %others = where(%null, %one, divide(reshape_like(%out, %kept), %full)); "           \
+    "let %many = logical_and(%null, greater(%nulls, add(%once, %once))); "                   \
+    "multiply(reshape_like(%g, %kept), where(%many, %zeros, %others))"
 /* 2 (x - m) g over n, or over n - 1: what variance gives for a distance of 1. */
 #define VARIANCE_GRAD                                                                        \
     "let %apart = multiply(cast_like(2f, %data), subtract(%data, %mean)); "                  \

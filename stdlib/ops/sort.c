@@ -647,30 +647,31 @@ static const OpAttr scan_attrs[] = {
 };
 
 /* Gradients of sums and products up to each place. Where a product meets its first 0, the later ones are those without it, and behind it
- * all is 0. */
+ * all is 0. That of its second 0 is 0, and grows with the first. */
 #define SCANNED                                                                      \
     "let %at = if (%axis == None) { 0 } else { %axis }; "                            \
     "let %x = if (%axis == None) { reshape(%data, newshape=[-1]) } else { %data }; " \
     "let %slope = cast_like(%g, %data); "
 #define BACK_SUM(E) \
     "reverse(cumsum(reverse(" E ", axis=%at), axis=%at, exclusive=%exclusive), axis=%at)"
+#define BACK_WITHOUT(E) \
+    BACK_SUM("multiply(%slope, cumprod(where(" E ", %ones, %x), axis=%at, exclusive=%exclusive))")
 #define LIKE_DATA(E) "if (%axis == None) { reshape_like(" E ", %data) } else { " E " }"
 #define SUM_GRAD SCANNED "let %back = " BACK_SUM("%slope") "; " LIKE_DATA("%back")
-#define PROD_GRAD                                                                             \
-    SCANNED                                                                                   \
-    "let %ones = ones_like(%x); let %zeros = zeros_like(%x); let %null = equal(%x, %zeros); " \
-    "let %first = logical_and(%null, equal(cumsum(cast(%null, dtype=\"int32\"), "             \
-    "axis=%at), 1i32)); "                                                                     \
-    "let %others = cumprod(where(%first, %ones, %x), axis=%at, "                              \
-    "exclusive=%exclusive); "                                                                 \
-    "let %all = multiply(%slope, cast_like(%out, %data)); "                                   \
-    "let %full = where(%null, %ones, %x); "                                                   \
-    "let %back = where(%first, " BACK_SUM(                                                    \
-        "multiply(%slope, %others)") ", where(%null, "                                        \
-                                     "%zeros, "                                               \
-                                     "divide(" BACK_SUM("%all") ", "                          \
-                                                                "%full)));"                   \
-                                                                " " LIKE_DATA("%back")
+#define PROD_GRAD                                                                                  \
+    SCANNED                                                                                        \
+    "let %ones = ones_like(%x); let %zeros = zeros_like(%x); let %null = equal(%x, %zeros); "      \
+    "let %nulls = cumsum(cast(%null, dtype=\"int32\"), axis=%at); "                                \
+    "let %first = logical_and(%null, equal(%nulls, 1i32)); "                                       \
+    "let %second = logical_and(%null, equal(%nulls, 2i32)); "                                      \
+    "let %all = multiply(%slope, cast_like(%out, %data)); "                                        \
+    "let %full = where(%null, %ones, %x); "                                                        \
+    "let %back = where(%first, " BACK_WITHOUT("%first") ", where(%second, " BACK_WITHOUT(          \
+        "%second") ", where(%null, %zeros, divide(" BACK_SUM("%all") ", %full)))); " LIKE_DATA("%" \
+                                                                                               "b" \
+                                                                                               "a" \
+                                                                                               "c" \
+                                                                                               "k")
 
 const Op sort_ops[] = {
     {.name = "sort",
