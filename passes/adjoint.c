@@ -398,7 +398,7 @@ static Expr *with_axes(Maker *k, Expr *x, const Type *from, const Type *to)
     return at == from->n && unknown < 2 ? x : NULL;
 }
 
-/* What says that nothing changes is left out: a change to the same layout, a reshape to the shape that is there. */
+/* What says that nothing changes is left out: a change to the same layout or element type, a reshape to the shape that is there. */
 static Expr *simpler(Maker *k, const Call *call, const Attrs *attrs)
 {
     const Expr *e = &call->base, *first = call->args.n ? call->args.at[0] : NULL;
@@ -406,6 +406,10 @@ static Expr *simpler(Maker *k, const Call *call, const Attrs *attrs)
         return str_eq(attrs_string(attrs, "src_layout"), attrs_string(attrs, "dst_layout"))
                    ? make(k, first)
                    : NULL;
+    if (calls(e, "cast")) {
+        const Type *t = tensor_type_of(k, first);
+        return t && dtype_eq(t->dtype, attrs_dtype(attrs, "dtype")) ? make(k, first) : NULL;
+    }
     if (k->asks || !calls(e, "reshape"))
         return NULL;
     const Type *from = tensor_type_of(k, first), *to = from ? tensor_type_of(k, e) : NULL;

@@ -258,6 +258,11 @@ static const OpAttr matmul_attrs[] = {
     {0}};
 const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
 
+/* Gradients are summed in the type of the result, which `out_dtype` may say, and are of the types of what they are by. */
+#define SUMMED(X) "cast(" X ", dtype=%out.dtype)"
+#define OF(G, X) "collapse_sum_like(cast(" G ", dtype=" X ".dtype), " X ")"
+#define LEFT_AND_RIGHT "let %x = " SUMMED("%tensor_a") "; let %y = " SUMMED("%tensor_b") "; "
+
 const Op matmul_ops[] = {
     {.name = "nn.dense",
      .doc = "Each row of inputs times the transposed weight.",
@@ -268,11 +273,14 @@ const Op matmul_ops[] = {
      OP_REL(rel_dense),
      .compute = compute_dense,
      .grad = "let %n = take(shape_of(%weight), 0); let %k = take(shape_of(%weight), 1); "
-             "let %rows = reshape(%g, newshape=[-1, %n]); "
-             "let %seen = reshape(%data, newshape=[-1, %k]); "
-             "(collapse_sum_like(nn.dense(%g, transpose(%weight, axes=None), units=%k), %data), "
-             "collapse_sum_like(nn.dense(transpose(%rows, axes=None), transpose(%seen, axes=None), "
-             "units=%k), %weight))"},
+             "let %x = " SUMMED("%data") "; let %w = " SUMMED(
+                 "%weight") "; "
+                            "let %rows = reshape(%g, newshape=[-1, %n]); "
+                            "let %seen = reshape(%x, newshape=[-1, %k]); "
+                            "(" OF("nn.dense(%g, transpose(%w, axes=None), units=%k)",
+                                   "%data") ", " OF("nn.dense(transpose(%rows, axes=None), "
+                                                    "transpose(%seen, axes=None), units=%k)",
+                                                    "%weight") ")"},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
      .args = dense_args,
@@ -291,16 +299,16 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_matmul),
      .compute = compute_matmul,
-     .grad =
-         "let %a = if (%transpose_a) { nn.matmul(%tensor_b, %g, units=None, "
-         "transpose_a=%transpose_b, transpose_b=True) } else if (%transpose_b) { nn.dense(%g, "
-         "transpose(%tensor_b, axes=None), units=take(shape_of(%tensor_b), 1)) } else { "
-         "nn.matmul(%g, %tensor_b, units=None, transpose_b=True) }; "
-         "let %b = if (logical_not(%transpose_b)) { nn.matmul(%tensor_a, %g, units=None, "
-         "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.matmul(%g, "
-         "%tensor_a, units=None, transpose_a=True, transpose_b=True) } else { nn.dense(transpose("
-         "%g, axes=None), transpose(%tensor_a, axes=None), units=take(shape_of(%tensor_a), 1)) }; "
-         "(collapse_sum_like(%a, %tensor_a), collapse_sum_like(%b, %tensor_b))"},
+     .grad = LEFT_AND_RIGHT
+     "let %a = if (%transpose_a) { nn.matmul(%y, %g, units=None, "
+     "transpose_a=%transpose_b, transpose_b=True) } else if (%transpose_b) { nn.dense(%g, "
+     "transpose(%y, axes=None), units=take(shape_of(%y), 1)) } else { "
+     "nn.matmul(%g, %y, units=None, transpose_b=True) }; "
+     "let %b = if (logical_not(%transpose_b)) { nn.matmul(%x, %g, units=None, "
+     "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.matmul(%g, "
+     "%x, units=None, transpose_a=True, transpose_b=True) } else { nn.dense(transpose("
+     "%g, axes=None), transpose(%x, axes=None), units=take(shape_of(%x), 1)) }; "
+     "(" OF("%a", "%tensor_a") ", " OF("%b", "%tensor_b") ")"},
     {.name = "nn.batch_matmul",
      .doc = "The products of the matrices of two batches.",
      .args = batch_matmul_args,
@@ -310,15 +318,15 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_batch_matmul),
      .compute = compute_batch_matmul,
-     .grad =
-         "let %a = if (%transpose_a) { nn.batch_matmul(%tensor_b, %g, transpose_a=%transpose_b, "
-         "transpose_b=True) } else if (%transpose_b) { nn.batch_matmul(%g, transpose(%tensor_b, "
-         "axes=[0, 2, 1]), transpose_b=True) } else { nn.batch_matmul(%g, %tensor_b, "
-         "transpose_b=True) }; "
-         "let %b = if (logical_not(%transpose_b)) { nn.batch_matmul(%tensor_a, %g, "
-         "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.batch_matmul(%g, "
-         "%tensor_a, transpose_a=True, transpose_b=True) } else { nn.batch_matmul(transpose(%g, "
-         "axes=[0, 2, 1]), transpose(%tensor_a, axes=[0, 2, 1]), transpose_b=True) }; "
-         "(collapse_sum_like(%a, %tensor_a), collapse_sum_like(%b, %tensor_b))"},
+     .grad = LEFT_AND_RIGHT
+     "let %a = if (%transpose_a) { nn.batch_matmul(%y, %g, transpose_a=%transpose_b, "
+     "transpose_b=True) } else if (%transpose_b) { nn.batch_matmul(%g, transpose(%y, "
+     "axes=[0, 2, 1]), transpose_b=True) } else { nn.batch_matmul(%g, %y, "
+     "transpose_b=True) }; "
+     "let %b = if (logical_not(%transpose_b)) { nn.batch_matmul(%x, %g, "
+     "transpose_a=logical_not(%transpose_a)) } else if (%transpose_a) { nn.batch_matmul(%g, "
+     "%x, transpose_a=True, transpose_b=True) } else { nn.batch_matmul(transpose(%g, "
+     "axes=[0, 2, 1]), transpose(%x, axes=[0, 2, 1]), transpose_b=True) }; "
+     "(" OF("%a", "%tensor_a") ", " OF("%b", "%tensor_b") ")"},
     {0},
 };
