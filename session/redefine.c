@@ -303,6 +303,18 @@ const char *stale_reason(RelaySession *s, Arena *a, const Diag *wrong, bool othe
     return buf_keep(&b, a);
 }
 
+/* What failed before in this script never fitted, and enough was said of it: it stays as what says nothing more. */
+static bool failed_before(Redefinition *r, const Dependent *d)
+{
+    const Def *old = d->sigil == '@' && ptrmap_has(&r->s->failed_names, d->name)
+                         ? module_find(r->base, d->name)
+                         : NULL;
+    if (!old || !old->fn)
+        return false;
+    old->fn->base.type = r->s->cx.poison;
+    return true;
+}
+
 /* Drops what errors behind the mark are in. False when there is no such text, so that the cell itself is wrong. */
 static bool drop_failed(Redefinition *r, DiagsMark before)
 {
@@ -315,6 +327,8 @@ static bool drop_failed(Redefinition *r, DiagsMark before)
             r->dependents.at[left++] = d;
             continue;
         }
+        if (failed_before(r, &d))
+            continue;
         const char *why = stale_reason(r->s, &r->arena, wrong, again);
         vec_push(&r->dropped, &r->arena, ((Dropped){d, name_span(r, &d), wrong->span, why}));
         leave_out(r, &d);
