@@ -318,12 +318,12 @@ static bool settle(Calibrator *c, PtrMap *out)
     for (size_t i = 0; i < c->inputs.n; i++) {
         Input *in = c->inputs.at[i];
         double *reach = arena_new(&c->run->scratch, double);
-        qsort(in->seen.at, in->seen.n, sizeof *in->seen.at, by_size);
         if (!in->seen.n) {
             Diag *d = refuse(c, "do not say what is computed everywhere in", c->def->name->text);
-            diag_label(d, in->at->span, "nothing is known of this");
+            diag_label(d, in->at->span, "no finite number of this is known");
             return false;
         }
+        qsort(in->seen.at, in->seen.n, sizeof *in->seen.at, by_size);
         *reach = 1;
         for (size_t k = 0; in->seen.at[in->seen.n - 1] > 0 && k < sizeof modes / sizeof *modes; k++)
             if (str_is(c->wish->mode, modes[k].name))

@@ -900,14 +900,53 @@ static bool mode_is_known(const PassRun *run)
     return false;
 }
 
-static bool quantize(PassRun *run, Module *old)
+static bool numbers_are_possible(const PassRun *run)
 {
     double percentile = attrs_float(run->params, "percentile");
-    if (!(percentile > 0 && percentile <= 1)) {
-        diag_error(run->cx->diags, E0603_PIPELINE, run->where, "`percentile` is from 0 to 1");
+    double scale = attrs_float(run->params, "global_scale");
+    if (!(percentile > 0 && percentile <= 1))
+        diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                   "`percentile` is more than 0 and at most 1, and this is %g", percentile);
+    else if (!(scale > 0 && isfinite(scale)))
+        diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                   "`global_scale`, the largest number that inputs can be, is a number above 0, "
+                   "and this is %g",
+                   scale);
+    else
+        return true;
+    return false;
+}
+
+/* What is rounded to some bits, one of which is the sign, would become another number in a type that does not hold them. */
+static bool types_hold_bits(const PassRun *run)
+{
+    static const char *const settings[][2] = {{"nbit_input", "dtype_input"},
+                                              {"nbit_weight", "dtype_weight"},
+                                              {"nbit_activation", "dtype_activation"}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        DType held = attrs_dtype(run->params, settings[i][1]);
+        int bits = (int)attrs_int(run->params, settings[i][0], 0);
+        if (dtype_is_int(held) && dtype_is_signed(held) && held.bits >= bits)
+            continue;
+        Buf type = {0};
+        dtype_print(&type, held);
+        Diag *d = diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                             "`%s` is %d, and `%s` has no room for signed integers of %d bits",
+                             settings[i][0], bits, buf_text(&type), bits);
+        diag_help(d, "for instance `%s=\"int%d\"`", settings[i][1],
+                  bits > 32   ? 64
+                  : bits > 16 ? 32
+                  : bits > 8  ? 16
+                              : 8);
+        buf_deinit(&type);
         return false;
     }
-    if (!mode_is_known(run))
+    return true;
+}
+
+static bool quantize(PassRun *run, Module *old)
+{
+    if (!numbers_are_possible(run) || !types_hold_bits(run) || !mode_is_known(run))
         return false;
     static const Pass partitioning = {
         .name = "quantize", .needs_types = true, .function = partition};
@@ -947,7 +986,8 @@ static const OpAttr params[] = {
      .doc = "bits of an input"},
     {"nbit_weight", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(8), .least = 2, .most = 16,
      .doc = "bits of a weight"},
-    {"nbit_activation", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(32), .doc = "bits of a sum"},
+    {"nbit_activation", ATTR_TYPE_INT, .otherwise = ATTR_DEFAULT_INT(32), .least = 2, .most = 64,
+     .doc = "bits of a sum"},
     {"dtype_input", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int8"),
      .doc = "the type that holds inputs"},
     {"dtype_weight", ATTR_TYPE_DTYPE, .otherwise = ATTR_DEFAULT_STRING("int8"),

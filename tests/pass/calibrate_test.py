@@ -115,13 +115,24 @@ def @main(%x: Tensor[(1, 1, 2, 2), float32]) -> Tensor[(1, 1, 2, 2), float32] {
         for params, message in (('calibrate_mode="percentile"', "asks for `samples`"),
                                 ('calibrate_mode="least"', "cannot be `least`"),
                                 ('samples="x.npz"', "say nothing"),
-                                (f'calibrate_mode="percentile", percentile=2.0, samples="{self.samples}"', "from 0 to 1"),
+                                (f'calibrate_mode="percentile", percentile=2.0, samples="{self.samples}"', "more than 0 and at most 1"),
                                 (f'calibrate_mode="percentile", samples="{self.path("none.npz")}"', "none.npz"),
                                 (f'calibrate_mode="percentile", samples="{self.path("other.npz")}"', "the parameter `batch`"),
                                 (f'calibrate_mode="percentile", samples="{self.path("shape.npz")}"', "the parameter `batch`")):
             code, _, err = relay("opt", "-p", f"quantize{{{params}}}", self.program, "--params", self.path("weights.npz"))
             self.assertIn(code, (1, 2), params)
             self.assertIn(message, err)
+
+    def test_nothing_finite(self):
+        with open(self.path("conv.rly"), "w", encoding="utf-8") as f:
+            f.write('#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, 2, 3, 3), float32]) {\n'
+                    '  nn.relu(nn.conv2d(%x, full(0.5f, shape=[2, 2, 3, 3], dtype="float32"), channels=2, kernel_size=[3, 3]))\n}\n')
+        for number in numpy.nan, numpy.inf:
+            numpy.savez(self.path("nothing.npz"), x=numpy.full((2, 1, 2, 3, 3), number, numpy.float32))
+            code, _, err = relay("opt", "-p", 'FoldConstant,quantize{skip_conv_layers=[], calibrate_mode="percentile", '
+                                 f'samples="{self.path("nothing.npz")}"}}', self.path("conv.rly"))
+            self.assertEqual(code, 2, err)
+            self.assertIn("no finite number of this is known", err)
 
 
 if __name__ == "__main__":
