@@ -10,6 +10,7 @@
 
 #include "stdlib/ops/ops.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ typedef struct Weights {
     PassRun *run;
     PtrMap params; /* those of the function at hand */
     Vec(Var *) made;
+    bool failed;
 } Weights;
 
 typedef Expr *PutWeight(Weights *w, const Call *call, const Call *typed, const Var *weight);
@@ -71,17 +73,59 @@ static bool turns_round(const Call *transpose)
 
 static const DType int32_dtype = {DTYPE_CODE_INT, 32, 1};
 
-/* The parts of a weight of the table: its blocks, where they stand, and where rows begin. */
-static bool sparse_parts(Weights *w, const Var *weight, DType dtype, Expr **parts)
+/* The extents of the weight as a matrix: a row for each channel of the result. False where they are not known. */
+static bool matrix_of(const Call *call, const Type *t, int64_t extents[2])
 {
-    int64_t at = listed(attrs_find(w->run->params, "weight_name"), weight);
-    const AttrValue *shapes = attrs_find(w->run->params, "weight_shape");
-    if (at < 0 || at >= (int64_t)shapes->list.n || shapes->list.at[at].list.n != 5)
+    int at[4] = {0, 1, 2, 3};
+    if (t->n != 2 &&
+        (t->n != 4 || !layout_positions(attrs_string(call->attrs, "kernel_layout"), "OIHW", at)))
         return false;
-    Dim d[5];
+    extents[0] = t->dims[at[0]];
+    extents[1] = 1;
+    for (uint32_t i = 1; i < t->n; i++)
+        extents[1] *= t->dims[at[i]];
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->dims[i] < 0)
+            return false;
+    return true;
+}
+
+/* Whether so many blocks of that size, with an index each and a beginning for each row of blocks and one more, can be the matrix. */
+static bool are_blocks_of(const int64_t d[5], const int64_t matrix[2])
+{
+    return d[1] >= 1 && d[2] >= 1 && matrix[0] % d[1] == 0 && matrix[1] % d[2] == 0 && d[0] >= 0 &&
+           d[0] <= matrix[0] / d[1] * (matrix[1] / d[2]) && d[3] == d[0] &&
+           d[4] == matrix[0] / d[1] + 1;
+}
+
+static bool refuse_shape(Weights *w, const Var *weight, const char *why, const int64_t *matrix)
+{
+    Diag *d = diag_error(w->run->cx->diags, E0603_PIPELINE, w->run->where,
+                         "`weight_shape` %s the weight `%s`", why, weight->name->text);
+    if (matrix)
+        diag_note(d, "the weight has %" PRId64 " rows and %" PRId64 " columns", matrix[0],
+                  matrix[1]);
+    diag_help(d, "of each weight: how many blocks, their two extents, as many indices, and a "
+                 "beginning for each row of blocks and one more");
+    w->failed = true;
+    return false;
+}
+
+/* The parts of a weight of the table: its blocks, where they stand, and where rows begin. */
+static bool sparse_parts(Weights *w, const Call *call, const Var *weight, const Type *t,
+                         Expr **parts)
+{
+    int64_t at = listed(attrs_find(w->run->params, "weight_name"), weight), d[5], matrix[2];
+    const AttrValue *shapes = attrs_find(w->run->params, "weight_shape");
+    if (at < 0)
+        return false;
+    if (at >= (int64_t)shapes->list.n || shapes->list.at[at].list.n != 5)
+        return refuse_shape(w, weight, "has no list of five numbers for", NULL);
     for (int i = 0; i < 5; i++)
         d[i] = shapes->list.at[at].list.at[i].i;
-    parts[0] = &new_param(w, weight, "data", dtype, 3, d)->base;
+    if (matrix_of(call, t, matrix) && !are_blocks_of(d, matrix))
+        return refuse_shape(w, weight, "is none that fits", matrix);
+    parts[0] = &new_param(w, weight, "data", t->dtype, 3, d)->base;
     parts[1] = &new_param(w, weight, "indices", int32_dtype, 1, d + 3)->base;
     parts[2] = &new_param(w, weight, "indptr", int32_dtype, 1, d + 4)->base;
     return true;
@@ -103,7 +147,7 @@ static Expr *put_sparse(Weights *w, const Call *call, const Call *typed, const V
     const Type *t = expr_tensor_type(typed->args.at[1]);
     bool conv = attrs_find(w->run->params, "layout") != NULL;
     Expr *args[4] = {call->args.at[0]};
-    if (!t || !sparse_parts(w, weight, t->dtype, args + 1))
+    if (!t || w->failed || !sparse_parts(w, typed, weight, t, args + 1))
         return NULL;
     OpsMake m = {w->run->cx, &w->run->module->arena, call->base.span};
     return conv ? sparse_conv2d(w, call, args) : ops_call(&m, "nn.sparse_dense", 4, args, 0, NULL);
@@ -213,21 +257,29 @@ typedef struct Replace {
     const Kind *kind;
 } Replace;
 
-/* A convolution that the sparse one computes: steps of 1, no padding but that of the kernel, the wanted layout. */
+/* A convolution that the sparse one computes: steps of 1, the padding that keeps the extents, the wanted layout, and what comes out in that
+ * and in the type of the data. */
 static bool has_layout(const Weights *w, const Call *call)
 {
     const AttrValue *layout = attrs_find(w->run->params, "layout");
-    int64_t kernel[2], strides[2], before[2], after[2], k;
+    int64_t kernel[2], strides[2], dilation[2], before[2], after[2], k;
     if (!layout)
         return true;
     k = attrs_int(w->run->params, "kernel_size", 1);
     if (attrs_ints(call->attrs, "kernel_size", kernel, 2) != 2)
         return false;
     ops_ints(call->attrs, "strides", 2, strides);
+    ops_ints(call->attrs, "dilation", 2, dilation);
     ops_padding(call->attrs, "padding", 2, before, after);
-    return str_eq(attrs_string(call->attrs, "data_layout"), layout->s) && kernel[0] == k &&
-           kernel[1] == k && strides[0] == 1 && strides[1] == 1 && before[0] == (k - 1) / 2 &&
-           before[1] == (k - 1) / 2 && attrs_int(call->attrs, "groups", 1) == 1;
+    for (int i = 0; i < 2; i++)
+        if (kernel[i] != k || strides[i] != 1 || (k > 1 && dilation[i] != 1) ||
+            before[i] != k / 2 || after[i] != k - 1 - before[i])
+            return false;
+    Str out = attrs_string(call->attrs, "out_layout");
+    const Type *data = expr_tensor_type(call->args.at[0]), *made = expr_tensor_type(&call->base);
+    return str_eq(attrs_string(call->attrs, "data_layout"), layout->s) &&
+           (!out.len || str_eq(out, layout->s)) && data && made &&
+           dtype_eq(data->dtype, made->dtype) && attrs_int(call->attrs, "groups", 1) == 1;
 }
 
 static Expr *replace(Rewriter *rw, const Expr *old, Expr *now)
@@ -292,6 +344,12 @@ static Expr *put_known(Rewriter *rw, const Expr *old, Expr *now)
 
 static Function *conv2d_to_sparse2(PassRun *run, const Def *def)
 {
+    const AttrValue *block = attrs_find(run->params, "blocksize");
+    if (block->list.n != 2 || block->list.at[0].i < 1 || block->list.at[1].i < 1) {
+        diag_error(run->cx->diags, E0603_PIPELINE, run->where,
+                   "`blocksize` is two numbers from 1: the rows and the columns of a block");
+        return NULL;
+    }
     Weights w = {.run = run};
     Rewriter rw;
     pass_rewriter_init(&rw, run, put_known, &w);
@@ -330,8 +388,10 @@ static Function *replace_weights(PassRun *run, const Def *def, const Kind *kind)
     Expr *body = ir_rewrite(&rw, def->fn->body);
     rewriter_deinit(&rw);
     ptrmap_deinit(&r.weights.params);
-    if (!body || !r.weights.made.n)
-        return body ? def->fn : NULL;
+    if (!body || r.weights.failed)
+        return NULL;
+    if (!r.weights.made.n)
+        return def->fn;
     return with_params(&r.weights, def->fn, body);
 }
 
