@@ -6,6 +6,7 @@
 #include "parser/parser.h"
 #include "passes/order.h"
 #include "passes/params.h"
+#include "passes/say_types.h"
 #include "typecheck/typecheck.h"
 
 #include <ctype.h>
@@ -522,7 +523,8 @@ const Attrs *pass_config(Ctx *cx, Arena *arena, const Attrs *written)
 Module *passes_run(PassContext *pc, Module *m, uint32_t pipeline_source)
 {
     Module *now = typecheck_module(pc->cx, m, pc->env) ? module_retain(m) : NULL;
-    return now ? run_text(pc, now, pipeline_source, 0) : NULL;
+    now = now ? run_text(pc, now, pipeline_source, 0) : NULL;
+    return now ? say_types(pc->cx, now, pc->env) : NULL;
 }
 
 Module *passes_run_text(PassContext *pc, Module *m, const char *pipeline)

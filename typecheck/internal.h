@@ -156,6 +156,7 @@ struct Checker {
     Vec(Instance) instances;
     Vec(Asked) asked;
     bool answers; /* are wanted */
+    PtrMap *unsaid; /* nodes that do not say their types; NULL: they are errors */
     Vec(Hole *) holes;
     TypeVec
         blamed; /* types that errors were reported about: what stays open in them is not reported as well */

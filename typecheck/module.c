@@ -252,6 +252,26 @@ static void resolve_slots(Checker *ck, Slots *slots)
     ptrmap_deinit(&known);
 }
 
+/* Nodes come behind their parts: what is left open by the first that takes a type for granted is known once that says it. */
+static void note_unsaid(Checker *ck, Slots *slots)
+{
+    for (size_t i = 0; slots->n && i < ck->open.n && !limit_hit(&ck->cx->limits); i++) {
+        Expr *e = ck->open.at[i];
+        TypeVec holes = holes_inside(ck, e->type);
+        bool here = false;
+        for (size_t k = 0; e->kind != EXPR_VAR && k < holes.n; k++) {
+            const Hole *h = hole_of(ck, holes.at[k]);
+            here = here || (h && !holes.at[k]->bound && h->info.origin == HOLE_TYPE_ARG);
+        }
+        if (!here)
+            continue;
+        ptrmap_put(ck->unsaid, e, e);
+        holes_poison(ck, e->type);
+        solve(ck);
+    }
+    resolve_slots(ck, slots);
+}
+
 /* Causes are reported before effects: a parameter before the result of the call that it is passed to. */
 static void report_unsolved(Checker *ck, Slots *slots)
 {
@@ -369,6 +389,8 @@ static void settle(Checker *ck)
             vec_push(&slots, &ck->scratch, &types[k]);
     }
     resolve_slots(ck, &slots);
+    if (ck->unsaid)
+        note_unsaid(ck, &slots);
     report_unsolved(ck, &slots);
     answer_holes(ck);
     ck->open.n = ck->instances.n = ck->holes.n = ck->blamed.n = 0;
@@ -438,8 +460,13 @@ bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 
 bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
 {
-    Checker ck = {
-        .cx = cx, .m = m, .env = env, .home = m, .story = wish.story, .answers = wish.answers};
+    Checker ck = {.cx = cx,
+                  .m = m,
+                  .env = env,
+                  .home = m,
+                  .story = wish.story,
+                  .answers = wish.answers,
+                  .unsaid = wish.unsaid};
     size_t errors = cx->diags->errors;
     Diag *before = cx->diags->last;
     arena_init(&ck.scratch, &cx->limits);

@@ -6,6 +6,7 @@
 #ifndef TYPECHECK_TYPECHECK_H
 #define TYPECHECK_TYPECHECK_H
 
+#include "base/table.h"
 #include "ir/ctx.h"
 #include "ir/module.h"
 
@@ -18,6 +19,9 @@ typedef struct CheckWish {
     Story *
         story; /* how it came to its types (story.h). What has types already has no story: infer a copy (ir_copy) */
     bool answers; /* a note, N0201, for each `_` in a type: what it turned out to be */
+    /* If given, receives the nodes whose type nothing decides, Expr -> itself, in place of messages: the first of each, for what follows is
+     * decided once these say theirs. */
+    PtrMap *unsaid;
 } CheckWish;
 bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish);
 
