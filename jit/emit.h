@@ -61,7 +61,7 @@ struct Emit {
     PtrMap boxes; /* NestBox -> the kernel's parameter that is the map of its tensor, + 1 */
     PtrMap columns; /* Te -> values of a load by turns of the unrolled loop that is being made */
     /* on a GPU: notes that `bad` holds, which stops nothing; NULL: not on one */
-    void (*fault)(Emit *e, Ssa bad, const char *report);
+    void (*fault)(Emit *e, Ssa bad, const char *report, Span span);
     void *data; /* of whoever makes kernels */
 };
 

@@ -528,6 +528,7 @@ static void put_node(Key *k, const NestNode *node)
         put_value(k, node->value, node);
         if (te_holds_fault(k->e->g->arena, node->value))
             buf_bytes(&k->out, (const char *)&k->e->span, sizeof k->e->span);
+        te_fault_places(k->e->g->arena, node->value, &k->out);
         return;
     }
     Number turns = {.kind = NUMBER_TURNS, .var = node->var};

@@ -974,12 +974,20 @@ static Ssa load_value(Emit *e, const Te *x, bool is_vector)
 
 /* ---- expressions ----------------------------------------------------------------------------------------------------------- */
 
+/* What is computed, for what may go wrong there. */
+typedef struct Computing {
+    Emit *e;
+    Span span;
+} Computing;
+
 static void fault(void *data, Ssa bad, const char *report)
 {
-    Emit *e = data;
+    const Computing *c = data;
+    Emit *e = c->e;
     Gen *g = e->g;
+    Span span = span_is_none(c->span) ? e->span : c->span;
     if (e->fault) {
-        e->fault(e, bad, report);
+        e->fault(e, bad, report, span);
         return;
     }
     LLVMBasicBlockRef fail = gen_block(g, e->fn, "fault"), go = gen_block(g, e->fn, "go");
@@ -987,7 +995,7 @@ static void fault(void *data, Ssa bad, const char *report)
     LLVMPositionBuilderAtEnd(g->b, fail);
     e->fails = true;
     Ssa args[4] = {e->state};
-    gen_span(g, e->span, args + 1);
+    gen_span(g, span, args + 1);
     gen_call_abi(g, report, args, 4);
     LLVMBuildRetVoid(g->b);
     LLVMPositionBuilderAtEnd(g->b, go);
@@ -1033,7 +1041,7 @@ static Ssa compute(Emit *e, const Te *x)
     bool is_vector = emit_is_vector(e, x);
     Lanes l = emit_lanes_of(e, is_vector), one = emit_lanes_of(e, false);
     l.fault = fault;
-    l.data = e;
+    l.data = &(Computing){e, x->span};
     switch ((TeKind)x->kind) {
     case TE_NODE_CONST: return lanes_const(&one, x->value);
     case TE_NODE_AXIS: return axis_value(e, x->axis);

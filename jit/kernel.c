@@ -542,11 +542,13 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
         if (known[i].number)
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
-    for (int i = 0; i < p->n_stages; i++)
-        if (te_stage_faults(g->arena, &p->stages[i])) {
-            buf_bytes(out, (const char *)&span, sizeof span);
-            break;
-        }
+    size_t before = out->n;
+    for (int i = 0; i < p->n_stages; i++) {
+        te_fault_places(g->arena, p->stages[i].body, out);
+        te_fault_places(g->arena, p->stages[i].at, out);
+    }
+    if (out->n > before)
+        buf_bytes(out, (const char *)&span, sizeof span);
 }
 
 static bool is_it(const Gen *g, const Kernel *k, const Buf *key)

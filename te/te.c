@@ -445,6 +445,20 @@ bool te_stage_faults(Arena *arena, const TeStage *s)
     return te_holds_fault(arena, s->body) || (s->at && te_holds_fault(arena, s->at));
 }
 
+static void add_place(void *data, Te *e)
+{
+    if (te_may_fault(e))
+        buf_bytes(data, (const char *)&e->span, sizeof e->span);
+}
+
+void te_fault_places(Arena *arena, const Te *body, Buf *out)
+{
+    PtrMap seen = {0};
+    if (body)
+        te_each(arena, &seen, (Te *)(uintptr_t)body, add_place, out);
+    ptrmap_deinit(&seen);
+}
+
 /* Drops the stages that no output needs; the others move up. What may stop with an error stays: a
  * value that nobody uses is computed all the same. */
 static void drop_unneeded(TeProgram *p, Arena *arena, const bool *gone)

@@ -41,9 +41,7 @@ struct Ptx {
     Vec(DeviceMessage) messages;
     Vec(DeviceProgram *) runs;
     uint32_t kernels;
-    /* of the kernel that is made */
-    Span span;
-    Ssa fault; /* where faults are noted */
+    Ssa fault; /* where faults of the kernel that is made are noted */
 };
 
 const char *ptx_target(int i)
@@ -127,7 +125,7 @@ static bool plan_scratch(Ptx *ptx, Nest *n, MemoryNeed *needs, size_t *total)
 
 /* ---- a kernel ---------------------------------------------------------------------------------------------------------------- */
 
-static void note_fault(Emit *e, Ssa bad, const char *report)
+static void note_fault(Emit *e, Ssa bad, const char *report, Span span)
 {
     Ptx *ptx = e->data;
     Gen *g = e->g;
@@ -137,10 +135,10 @@ static void note_fault(Emit *e, Ssa bad, const char *report)
     uint32_t number = 0;
     while (number < ptx->messages.n &&
            (ptx->messages.at[number].fault != fault ||
-            memcmp(&ptx->messages.at[number].span, &ptx->span, sizeof ptx->span) != 0))
+            memcmp(&ptx->messages.at[number].span, &span, sizeof span) != 0))
         number++;
     if (number == ptx->messages.n)
-        vec_push(&ptx->messages, g->arena, ((DeviceMessage){fault, ptx->span}));
+        vec_push(&ptx->messages, g->arena, ((DeviceMessage){fault, span}));
     LLVMBasicBlockRef note = gen_block(g, e->fn, "fault"), go = gen_block(g, e->fn, "go");
     gen_branch(g, bad, note, go, false);
     LLVMPositionBuilderAtEnd(g->b, note);
@@ -503,7 +501,6 @@ static bool make_code(Ptx *ptx, GpuCode *code, const TeProgram *p, const KernelO
     emit_begin(e, g, n, from->span);
     e->fault = note_fault;
     e->data = ptx;
-    ptx->span = from->span;
     bool ok = true;
     for (size_t i = 0; i < n->root.n && ok; i++)
         ok = make_kernel(&m, n->root.at[i]);
@@ -521,11 +518,13 @@ static void key_of(Ptx *ptx, const TeProgram *p, Span span, const KernelInput *k
         if (known[i].number)
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
-    for (int i = 0; i < p->n_stages; i++)
-        if (te_stage_faults(ptx->gen.arena, &p->stages[i])) {
-            buf_bytes(out, (const char *)&span, sizeof span);
-            break;
-        }
+    size_t before = out->n;
+    for (int i = 0; i < p->n_stages; i++) {
+        te_fault_places(ptx->gen.arena, p->stages[i].body, out);
+        te_fault_places(ptx->gen.arena, p->stages[i].at, out);
+    }
+    if (out->n > before)
+        buf_bytes(out, (const char *)&span, sizeof span);
 }
 
 const GpuCode *ptx_code(Ptx *ptx, const TeProgram *p, const KernelOrigin *from,
