@@ -255,20 +255,26 @@ static void resolve_slots(Checker *ck, Slots *slots)
 /* Nodes come behind their parts: what is left open by the first that takes a type for granted is known once that says it. */
 static void note_unsaid(Checker *ck, Slots *slots)
 {
+    PtrMap known = {0};
     for (size_t i = 0; slots->n && i < ck->open.n && !limit_hit(&ck->cx->limits); i++) {
         Expr *e = ck->open.at[i];
+        e->type = type_resolve_known(ck->cx, e->type, &known);
+        if (!e->type->open || e->kind == EXPR_VAR)
+            continue;
         TypeVec holes = holes_inside(ck, e->type);
         bool here = false;
-        for (size_t k = 0; e->kind != EXPR_VAR && k < holes.n; k++) {
+        for (size_t k = 0; k < holes.n; k++) {
             const Hole *h = hole_of(ck, holes.at[k]);
-            here = here || (h && !holes.at[k]->bound && h->info.origin == HOLE_TYPE_ARG);
+            here = here || (h && h->info.origin == HOLE_TYPE_ARG);
         }
         if (!here)
             continue;
         ptrmap_put(ck->unsaid, e, e);
         holes_poison(ck, e->type);
         solve(ck);
+        ptrmap_clear(&known);
     }
+    ptrmap_deinit(&known);
     resolve_slots(ck, slots);
 }
 
