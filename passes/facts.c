@@ -375,12 +375,21 @@ void totality_deinit(Totality *t)
     ptrmap_deinit(&t->weighed);
 }
 
+/* No memory can hold a result of some element types. */
+static bool is_stored(const Type *t)
+{
+    bool stored = t->kind != TYPE_TENSOR || dtype_id(t->dtype) != DTYPE_IDS;
+    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n && stored; i++)
+        stored = is_stored(type_find(t->parts[i]));
+    return stored;
+}
+
 /* Integers may be divided by zero, extents that nobody knows may not fit. */
 static bool may_fail(Totality *t, const Call *call)
 {
     const Op *op = expr_call_of_op(&call->base);
     const Type *result = call->base.type ? type_find(call->base.type) : NULL;
-    bool known = op->compute && result && type_is_static(result);
+    bool known = op->compute && result && type_is_static(result) && is_stored(result);
     for (uint32_t i = 0; i < call->args.n && known; i++)
         known = call->args.at[i]->type && type_is_static(type_find(call->args.at[i]->type));
     if (!known || (result->kind == TYPE_TENSOR && dtype_is_float(result->dtype)))
