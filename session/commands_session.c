@@ -137,19 +137,26 @@ void command_bytes(CommandCall *c)
 /* ---- pictures, documentation, settings ---------------------------------------------------------------------------------- */
 
 /* Shows the value of the argument. */
-static void show_value(CommandCall *c, bool (*show)(RelaySession *s, Value v, Span span))
+static void show_value(CommandCall *c,
+                       bool (*show)(RelaySession *s, Value v, const Type *type, Span span))
 {
     Module *m = command_program(c);
     Value v = m ? engine_eval(c->s, c->s->engine, c->s->env, m, m->expr) : value_none();
     if (!value_is_none(v))
-        show(c->s, v, c->args);
+        show(c->s, v, m->expr->type, c->args);
     value_release(v);
     module_release(m);
 }
 
+static bool show_image(RelaySession *s, Value v, const Type *type, Span span)
+{
+    (void)type;
+    return display_image(s, v, span);
+}
+
 void command_image(CommandCall *c)
 {
-    show_value(c, display_image);
+    show_value(c, show_image);
 }
 
 void command_plot(CommandCall *c)

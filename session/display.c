@@ -36,13 +36,17 @@ static bool show_function(Buf *out, const Type *type)
 }
 
 /* Where the type holds no function nobody asks what the fields are. */
+const Type *display_types(RelaySession *s, const Type *t, ShowTypes *out)
+{
+    *out = (ShowTypes){&s->cx, field_type, show_function};
+    return t && type_holds_code(t) ? t : NULL;
+}
+
 static void show_as(Buf *out, RelaySession *s, Value v, const Type *t, ShowStyle style)
 {
-    ShowTypes types = {&s->cx, field_type, show_function};
-    if (t && type_holds_code(t)) {
-        style.types = &types;
-        style.type = t;
-    }
+    ShowTypes types;
+    style.type = display_types(s, t, &types);
+    style.types = &types;
     value_show(out, v, style);
 }
 
@@ -70,7 +74,7 @@ void display_value(RelaySession *s, RelayOutputKind kind, Value v, const Type *t
         buf_char(&text, '\n');
         value_facts(s, &text, v.tensor);
     }
-    value_views(s, v, &html, &json);
+    value_views(s, v, t, &html, &json);
     html_one_sheet(&html);
     RelayMime mimes[] = {
         {"text/plain", buf_text(&text), text.n},

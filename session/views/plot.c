@@ -397,24 +397,24 @@ static bool plot_heat(RelaySession *s, Value v, Buf out[3])
     return true;
 }
 
-static bool plot_tree(RelaySession *s, Value v, Buf out[3])
+static bool plot_tree(RelaySession *s, Value v, const Type *type, Buf out[3])
 {
     if (v.kind != VALUE_CON || object_n(v.object) == 0)
         return false;
-    value_tree(&out[0], v, &s->cx.limits);
-    value_tree_html(&out[1], v, &s->cx.limits);
+    value_tree(s, &out[0], v, type);
+    value_tree_html(s, &out[1], v, type);
     buf_str(&out[2], "{\"plot\": \"tree\", \"value\": ");
     json_encode_value(s, &out[2], v);
     buf_char(&out[2], '}');
     return true;
 }
 
-bool plot_value(RelaySession *s, Value v, Span span)
+bool plot_value(RelaySession *s, Value v, const Type *type, Span span)
 {
     Plot p = {.s = s};
     Buf out[3] = {0};
     arena_init(&p.arena, &s->cx.limits);
-    bool ok = plot_curves(&p, v, out) || plot_heat(s, v, out) || plot_tree(s, v, out);
+    bool ok = plot_curves(&p, v, out) || plot_heat(s, v, out) || plot_tree(s, v, type, out);
     if (ok) {
         emit_bundle(s, &out[0], &out[1], &out[2]);
     } else if (!limit_hit(&s->cx.limits)) {

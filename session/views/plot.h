@@ -6,7 +6,7 @@
 
 /* A vector or a list of numbers over its positions, a tuple of vectors over its first, a matrix, or a value of constructors. False after
  * a diagnostic. */
-bool plot_value(RelaySession *s, Value v, Span span);
+bool plot_value(RelaySession *s, Value v, const Type *type, Span span);
 
 /* Curves that grow: n numbers of each, under a title. `live` and `more` as RelayOutput says. */
 typedef struct PlotLive {

@@ -177,8 +177,15 @@ static void put_tensor(RelaySession *session, Buf *out, Buf *json, Value v, cons
 typedef struct Tree {
     Buf *out;
     Limits *limits;
+    ShowTypes types;
     int left; /* parts that may still be shown */
 } Tree;
+
+/* A part of a value and its type; NULL where nothing is told by that. */
+typedef struct Typed {
+    Value v;
+    const Type *type;
+} Typed;
 
 static bool is_list(Value v)
 {
@@ -195,10 +202,15 @@ static const char *part_name(Value v)
                                    : NULL;
 }
 
-static void put_leaf(const Tree *t, Buf *text, Value v)
+static void put_leaf(const Tree *t, Buf *text, Typed part)
 {
-    value_show(text, v,
-               (ShowStyle){.elements = 8, .list = 8, .large = SHOW_SUMMARY, .limits = t->limits});
+    value_show(text, part.v,
+               (ShowStyle){.elements = 8,
+                           .list = 8,
+                           .large = SHOW_SUMMARY,
+                           .types = &t->types,
+                           .type = part.type,
+                           .limits = t->limits});
 }
 
 /* What hangs below a node: fields, or items of a list, of which nobody counts those that are not shown. */
@@ -249,6 +261,15 @@ static Below shown_below(const Tree *t, Value v, int depth)
     return b;
 }
 
+/* All cells of a list have its type. */
+static Typed part_below(const Tree *t, Typed whole, const Below *b, uint32_t i)
+{
+    uint32_t field = is_list(whole.v) ? 0 : i;
+    const Type *type =
+        whole.type ? t->types.field(t->types.data, whole.type, whole.v.object, field) : NULL;
+    return (Typed){b->at[i], type};
+}
+
 static void put_more(Buf *out, const Below *b)
 {
     if (b->goes_on)
@@ -258,12 +279,13 @@ static void put_more(Buf *out, const Below *b)
 }
 
 /* Recursion ends with DEEP. */
-static void put_part(Tree *t, Value v, int depth)
+static void put_part(Tree *t, Typed part, int depth)
 {
+    Value v = part.v;
     t->left--;
     if (is_leaf(v)) {
         Buf text = {0};
-        put_leaf(t, &text, v);
+        put_leaf(t, &text, part);
         buf_str(t->out, "<div>");
         buf_html(t->out, buf_text(&text), text.n);
         buf_str(t->out, "</div>");
@@ -273,7 +295,7 @@ static void put_part(Tree *t, Value v, int depth)
     Below b = shown_below(t, v, depth);
     buf_printf(t->out, "<details%s><summary>%s</summary>", depth < 3 ? " open" : "", part_name(v));
     for (uint32_t i = 0; i < b.n; i++)
-        put_part(t, b.at[i], depth + 1);
+        put_part(t, part_below(t, part, &b, i), depth + 1);
     if (b.more || b.goes_on) {
         buf_str(t->out, "<div>");
         put_more(t->out, &b);
@@ -282,11 +304,12 @@ static void put_part(Tree *t, Value v, int depth)
     buf_str(t->out, "</details>");
 }
 
-static void text_part(Tree *t, Value v, int depth, Buf *before)
+static void text_part(Tree *t, Typed part, int depth, Buf *before)
 {
+    Value v = part.v;
     t->left--;
     if (is_leaf(v)) {
-        put_leaf(t, t->out, v);
+        put_leaf(t, t->out, part);
         buf_char(t->out, '\n');
         return;
     }
@@ -299,7 +322,7 @@ static void text_part(Tree *t, Value v, int depth, Buf *before)
         buf_printf(t->out, "%s%s", buf_text(before), last ? "└─ " : "├─ ");
         buf_str(before, last ? "   " : "│  ");
         if (i < b.n) {
-            text_part(t, b.at[i], depth + 1, before);
+            text_part(t, part_below(t, part, &b, i), depth + 1, before);
         } else {
             put_more(t->out, &b);
             buf_char(t->out, '\n');
@@ -308,24 +331,26 @@ static void text_part(Tree *t, Value v, int depth, Buf *before)
     }
 }
 
-void value_tree(Buf *out, Value v, Limits *limits)
+void value_tree(RelaySession *s, Buf *out, Value v, const Type *type)
 {
-    Tree t = {out, limits, PARTS};
+    Tree t = {.out = out, .limits = &s->cx.limits, .left = PARTS};
     Buf before = {0};
-    text_part(&t, v, 0, &before);
+    type = display_types(s, type, &t.types);
+    text_part(&t, (Typed){v, type}, 0, &before);
     buf_deinit(&before);
 }
 
-void value_tree_html(Buf *out, Value v, Limits *limits)
+void value_tree_html(RelaySession *s, Buf *out, Value v, const Type *type)
 {
-    Tree t = {out, limits, PARTS};
+    Tree t = {.out = out, .limits = &s->cx.limits, .left = PARTS};
+    type = display_types(s, type, &t.types);
     buf_str(out, style);
     buf_str(out, "<div class=\"relay-value\">");
-    put_part(&t, v, 0);
+    put_part(&t, (Typed){v, type}, 0);
     buf_str(out, "</div>");
 }
 
-void value_views(RelaySession *s, Value v, Buf *out, Buf *json)
+void value_views(RelaySession *s, Value v, const Type *type, Buf *out, Buf *json)
 {
     TensorView view;
     bool tensor = value_view(&v, &view);
@@ -339,8 +364,8 @@ void value_views(RelaySession *s, Value v, Buf *out, Buf *json)
         return;
     }
     Buf tree = {0};
-    value_tree_html(out, v, &s->cx.limits);
-    value_tree(&tree, v, &s->cx.limits);
+    value_tree_html(s, out, v, type);
+    value_tree(s, &tree, v, type);
     buf_char(json, '{');
     buf_json_field(json, "tree", buf_text(&tree), tree.n);
     buf_str(json, "}\n");
