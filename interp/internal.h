@@ -256,6 +256,7 @@ typedef struct Unit {
     Arena arena;
     TypeRoot root;
     Module *keep; /* in whose arenas attributes lie */
+    Module *checks; /* those of checks of declared shapes; NULL: there are none */
     Vec(Value) constants;
     Vec(Code *) codes;
     Vec(Named) globals;

@@ -5,6 +5,7 @@
 #include "interp/internal.h"
 #include "base/memory.h"
 
+#include "passes/declared_shapes.h"
 #include "passes/to_a_normal_form.h"
 
 #include <stdlib.h>
@@ -76,6 +77,7 @@ void unit_release(Unit *u)
     ctx_root_remove(&u->root);
     arena_deinit(&u->arena);
     module_release(u->keep);
+    module_release(u->checks);
     free(u);
 }
 
@@ -735,9 +737,20 @@ static void finish_fn(Prepare *p, Fn *fn)
     ptrmap_deinit(&fn->captured);
 }
 
+static Expr *with_checks(Prepare *p, Expr *root)
+{
+    Unit *u = p->unit;
+    if (!declared_shapes_open(root))
+        return root;
+    u->checks = module_new(p->in->cx);
+    return u->checks ? declared_shapes(p->in->cx, u->checks, u->keep, p->in->env, u->keep, root)
+                     : NULL;
+}
+
 static void prepare_all(Prepare *p, Code *code, Expr *root)
 {
-    Expr *normal = to_anf_unnamed(p->in->cx, p->anf, root);
+    Expr *checked = with_checks(p, root);
+    Expr *normal = checked ? to_anf_unnamed(p->in->cx, p->anf, checked) : NULL;
     const Function *f = expr_as_function(normal);
     bool whole = f && expr_as_function(root);
     if (normal)

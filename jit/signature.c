@@ -3,6 +3,7 @@
 #include "base/limit.h"
 #include "ir/walk.h"
 #include "jit/outline.h"
+#include "passes/declared_shapes.h"
 #include "passes/to_a_normal_form.h"
 #include "passes/types.h"
 
@@ -370,9 +371,19 @@ static Function *with_direct_calls(Gen *g, Function *fn)
     return fn;
 }
 
-static Function *plain_form(Gen *g, const Function *fn)
+/* What the pipeline saw has its checks of shapes; a definition that is compiled as written gets them here. */
+static Expr *checked_form(Gen *g, const Function *fn, const Name *name)
 {
-    Function *now = expr_as_function(to_anf_unnamed(g->cx, g->code, (Expr *)(uintptr_t)&fn->base));
+    Expr *e = (Expr *)(uintptr_t)&fn->base;
+    const Def *def = name ? module_find(g->env, name) : NULL;
+    return def && g->unit->level == 0 ? declared_shapes(g->cx, g->code, g->env, NULL, def->home, e)
+                                      : e;
+}
+
+static Function *plain_form(Gen *g, const Function *fn, const Name *name)
+{
+    Expr *checked = checked_form(g, fn, name);
+    Function *now = checked ? expr_as_function(to_anf_unnamed(g->cx, g->code, checked)) : NULL;
     now = now ? with_direct_calls(g, now) : NULL;
     return now && !live_is_group(now) ? open_tuples(g->cx, g->code, now, NULL) : now;
 }
@@ -420,9 +431,9 @@ static bool is_sound(Gen *g, const Function *was, const Function *now)
 }
 #endif
 
-static Function *made_form(Gen *g, const Function *fn, const Signature *own)
+static Function *made_form(Gen *g, const Function *fn, const Name *name, const Signature *own)
 {
-    Function *now = plain_form(g, fn);
+    Function *now = plain_form(g, fn, name);
     if (!now || live_is_group(now))
         return now;
     for (unsigned round = 0; now && round < g->unit->rounds; round++) {
@@ -439,7 +450,7 @@ Function *signature_form(Gen *g, const Function *fn, const Name *name)
     Function *now = ptrmap_find(&g->unit->anf, fn);
     if (now)
         return now;
-    now = made_form(g, fn, name ? ptrmap_find(&g->unit->signatures, name) : NULL);
+    now = made_form(g, fn, name, name ? ptrmap_find(&g->unit->signatures, name) : NULL);
     /* A literal is looked at with the definition that it stands in: literals may be nested deep. */
     if (now && name && !is_sound(g, fn, now))
         return NULL;
@@ -507,7 +518,7 @@ static bool find_all(Search *s)
     Gen *g = s->g;
     for (size_t i = 0; i < s->candidates.n; i++) {
         Candidate *c = s->candidates.at[i];
-        c->form = plain_form(g, c->def->fn);
+        c->form = plain_form(g, c->def->fn, c->def->name);
         c->signature = arena_new(g->arena, Signature);
         if (!c->form)
             return false;

@@ -4,6 +4,7 @@
 #include "ir/equal.h"
 #include "ir/verify.h"
 #include "parser/parser.h"
+#include "passes/declared_shapes.h"
 #include "passes/order.h"
 #include "passes/params.h"
 #include "passes/say_types.h"
@@ -581,9 +582,12 @@ Module *passes_run_for_code(PassContext *pc, Module *m)
     pc->require = pc->opt_level >= 2 ? code_wants : NULL;
     if (!typecheck_module(cx, m, pc->env))
         return NULL;
+    Module *checked = declared_shapes_of_module(cx, m, pc->env);
+    if (!checked)
+        return NULL;
     Attempt attempt;
     attempt_begin(&attempt, cx);
-    Module *now = run_text(pc, module_retain(m),
+    Module *now = run_text(pc, module_retain(checked),
                            sources_constant(&cx->sources, "default pipeline", code_pipeline), 1);
     /* Types that constants made known may show that a call can only fail. Nobody knows whether it is reached: so the program stays,
      * and says it when it is. */
@@ -594,5 +598,7 @@ Module *passes_run_for_code(PassContext *pc, Module *m)
         fails = false;
     }
     attempt_end(&attempt, cx);
-    return fails ? module_retain(m) : now;
+    now = fails ? module_retain(checked) : now;
+    module_release(checked);
+    return now;
 }

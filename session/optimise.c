@@ -8,6 +8,7 @@
 
 #include "ir/shapes.h"
 #include "ir/walk.h"
+#include "passes/declared_shapes.h"
 #include "passes/specialize_shapes.h"
 
 #include <stdlib.h>
@@ -282,13 +283,15 @@ Module *optimise_for_shapes(RelaySession *s, Module *env, const Name *name, cons
     bool open = optimise_find_types(s, def->fn, args, types) || calls_open(&o);
     Module *slice = open ? written_of(&o, false) : NULL;
     PassContext pc = context_of(s, env);
-    Module *made = slice ? specialize_shapes(&pc, slice, name, types) : NULL;
+    Module *checked = slice ? declared_shapes_of_module(&s->cx, slice, env) : NULL;
+    Module *made = checked ? specialize_shapes(&pc, checked, name, types) : NULL;
     Module *out = made ? module_derive(env) : NULL;
     if (out) {
         module_define(out, name, module_find(made, name)->fn, def->span, out);
         module_use(out, made);
     }
     module_release(slice);
+    module_release(checked);
     module_release(made);
     ptrmap_deinit(&o.index);
     arena_deinit(&o.arena);

@@ -33,6 +33,28 @@ static bool kernel_unit(OpCall *c)
     return kernel_set_tuple(c, 0, NULL);
 }
 
+/* The same tensor, where its extents are those that are known. */
+static RelResult rel_expected(Rel *r)
+{
+    const Type *t = rel_tensor(r, 0);
+    Dim want[TENSOR_RANK_MOST];
+    if (!t)
+        return rel_blocked(r);
+    int n = attrs_ints(r->attrs, "shape", want, TENSOR_RANK_MOST);
+    bool fits = n == (int)t->n;
+    for (int i = 0; i < n; i++) {
+        want[i] = want[i] < 0 ? DIM_ANY : want[i];
+        fits = fits && (want[i] < 0 || t->dims[i] < 0 || t->dims[i] == want[i]);
+    }
+    if (fits)
+        return rel_set_output(r, t);
+    Diag *d =
+        rel_error(r, E0202_SHAPE, 0, "a `%s` stands where `%s` is declared", type_str(r->cx, t),
+                  type_str(r->cx, n < 0 ? t : type_tensor(r->cx, t->dtype, (uint32_t)n, want)));
+    diag_help(d, "`?` in the declared type takes any extent");
+    return REL_FAILED;
+}
+
 /* A call of argument 0 on the fields of argument 1: the result of the function. */
 static RelResult rel_called(Rel *r)
 {
@@ -142,6 +164,8 @@ static bool kernel_tensor_in_storage(OpCall *c)
 static const OpAttr compiler_attrs[] = {ATTR_MUST("compiler", STRING, "who compiles the region"),
                                         {0}};
 static const OpAttr hint_attrs[] = {ATTR_MUST("dtype", DTYPE, "the type to quantise to"), {0}};
+static const OpAttr expected_attrs[] = {
+    ATTR_MUST("shape", INTS, "an extent for each axis; -1 is any"), {0}};
 static const OpAttr device_attrs[] = {DEVICE("virtual_device", "where the value is to be"),
                                       ATTR_B("constrain_result", 0, "the result is there, too"),
                                       ATTR_B("constrain_body", 1, "the value is computed there"),
@@ -217,6 +241,16 @@ const Op annotate_ops[] = {
              "The same value, of any type; here a region ends that another compiler is given."),
     MARK("annotation.cast_hint", hint_attrs, "(float32[2,3], dtype=\"int8\")",
          "The same tensor, which quantisation should hold in another type."),
+    {.name = "annotation.expect_shape",
+     .doc = "The same tensor; one of another shape is an error when it comes here.",
+     .args = args_data,
+     .attrs = expected_attrs,
+     .shapes = "(d...) -> (d...)",
+     .samples = "(float32[2,3], shape=[2, -1])",
+     .pattern = OP_OPAQUE,
+     .rel = rel_expected,
+     .kernel = kernel_any,
+     .grad = "%g"},
     MARK("annotation.bitpack_start", NULL, "(float32[2,3])",
          "The same tensor; here a region of packed bits begins."),
     MARK("annotation.bitpack_end", NULL, "(float32[2,3])",

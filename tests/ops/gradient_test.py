@@ -48,6 +48,7 @@ def unary():
         yield f"multiply(%a, {name}(%a))", [small(2, 5)]
     for name in "annotation.stop_fusion annotation.checkpoint annotation.bitpack_start annotation.bitpack_end annotation.with_funcid device_copy on_device debug".split():
         yield f"{name}(%a)", [real(3)]
+    yield "annotation.expect_shape(%a, shape=[3])", [real(3)]
     yield 'annotation.cast_hint(%a, dtype="int8")', [real(3)]
     yield 'annotation.compiler_end(annotation.compiler_begin(%a, compiler="other"), compiler="other")', [real(3)]
     yield "clip(%a, a_min=-1f, a_max=0.5f)", [real(20)]

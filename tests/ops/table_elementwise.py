@@ -67,6 +67,14 @@ entry("copy zeros_like ones_like", ALL)(exact)
 MARKS = {"annotation.compiler_begin": ', compiler="c"', "annotation.compiler_end": ', compiler="c"', "annotation.cast_hint": ', dtype="int8"'}
 
 
+@entry("annotation.expect_shape", ALL)
+def expected(g, name):
+    for shape in SHAPES:
+        x = g.array(shape)
+        yield Case(f"{name}({{}}, shape={list(shape)})", [x], lambda: x)
+        yield Case(f"{name}({{}}, shape={[-1] * len(shape)})", [x], lambda: x)
+
+
 @entry("annotation.stop_fusion annotation.checkpoint annotation.compiler_begin annotation.compiler_end annotation.cast_hint "
        "annotation.bitpack_start annotation.bitpack_end annotation.with_funcid device_copy on_device debug", ALL)
 def identity(g, name):
