@@ -16,24 +16,41 @@ typedef struct Declared {
     PtrMap
         ends; /* Let, If, Match whose value is the result of a function -> the type that is declared for it */
     Arena scratch;
+    uint32_t fields; /* of tuples that may still be taken apart at the place at work */
 } Declared;
+
+/* So many fields are looked at in one place: a tuple may have more than there is memory for. */
+#define FIELDS_MOST 256
 
 /* ---- what is looked at ------------------------------------------------------------------------------------------------------- */
 
-/* Whether `found` leaves an extent open that `wanted` has. */
-static bool leaves_open(const Type *wanted, const Type *found)
+/* Types share parts, and may be far larger than what is stored: `seen` has those that say nothing. */
+static bool opens(PtrMap *seen, const Type *wanted, const Type *found)
 {
     wanted = type_find(wanted);
     found = type_find(found);
     if (wanted == found || wanted->kind != found->kind || wanted->n != found->n)
         return false;
+    if (found->kind == TYPE_TUPLE && ptrmap_find(seen, found) == wanted)
+        return false;
     for (uint32_t i = 0; wanted->kind == TYPE_TENSOR && i < wanted->n; i++)
         if (wanted->dims[i] >= 0 && found->dims[i] == DIM_ANY)
             return true;
     for (uint32_t i = 0; wanted->kind == TYPE_TUPLE && i < wanted->n; i++)
-        if (leaves_open(wanted->parts[i], found->parts[i]))
+        if (opens(seen, wanted->parts[i], found->parts[i]))
             return true;
+    if (found->kind == TYPE_TUPLE)
+        ptrmap_put(seen, found, (void *)(uintptr_t)wanted);
     return false;
+}
+
+/* Whether `found` leaves an extent open that `wanted` has. */
+static bool leaves_open(const Type *wanted, const Type *found)
+{
+    PtrMap seen = {0};
+    bool open = opens(&seen, wanted, found);
+    ptrmap_deinit(&seen);
+    return open;
 }
 
 static const Expr *value_behind(const Declared *d, const Expr *e)
@@ -91,6 +108,9 @@ static Expr *expect(Declared *d, Expr *e, const Type *wanted, Span span)
         return e;
     if (t->kind == TYPE_TENSOR)
         return expect_tensor(d, e, wanted, span);
+    if (t->n > d->fields)
+        return e;
+    d->fields -= t->n;
     Var *v = expr_var(a, span, ctx_name(d->cx, "fields"), NULL);
     v->base.type = e->type;
     Expr **fields = arena_alloc_must(&d->scratch, t->n, sizeof *fields);
@@ -113,6 +133,7 @@ static bool look(Declared *d, Expr **slot, Expr *const *was, const Type *wanted)
 {
     if (!(*was)->type || !leaves_open(wanted, (*was)->type) || is_looked_at(d, *was, wanted))
         return true;
+    d->fields = FIELDS_MOST;
     *slot = expect(d, *slot, wanted, d->home ? ir_use_span(d->home, was) : (*was)->span);
     return *slot != NULL;
 }
@@ -280,27 +301,32 @@ static Expr *insert(Rewriter *rw, const Expr *old, Expr *now)
 
 /* ---- programs without `?` ------------------------------------------------------------------------------------------------------- */
 
-static bool has_unknown(const Type *t)
+static bool has_unknown(PtrMap *seen, const Type *t)
 {
     t = type_find(t);
     for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->n; i++)
         if (t->dims[i] == DIM_ANY)
             return true;
-    for (uint32_t i = 0; t->kind == TYPE_TUPLE && i < t->n; i++)
-        if (has_unknown(t->parts[i]))
+    if (t->kind != TYPE_TUPLE || ptrmap_has(seen, t))
+        return false;
+    ptrmap_put(seen, t, NULL);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (has_unknown(seen, t->parts[i]))
             return true;
     return false;
 }
 
 static WalkNext find_unknown(void *data, const Expr *e)
 {
-    (void)data;
-    return e->type && has_unknown(e->type) ? WALK_STOP : WALK_ON;
+    return e->type && has_unknown(data, e->type) ? WALK_STOP : WALK_ON;
 }
 
 bool declared_shapes_open(const Expr *root)
 {
-    return !ir_walk(root, find_unknown, NULL, NULL);
+    PtrMap seen = {0};
+    bool open = !ir_walk(root, find_unknown, NULL, &seen);
+    ptrmap_deinit(&seen);
+    return open;
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------------------- */
