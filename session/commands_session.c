@@ -154,6 +154,12 @@ static bool show_image(RelaySession *s, Value v, const Type *type, Span span)
     return display_image(s, v, span);
 }
 
+static bool show_text(RelaySession *s, Value v, const Type *type, Span span)
+{
+    (void)type;
+    return display_text(s, v, span);
+}
+
 void command_image(CommandCall *c)
 {
     show_value(c, show_image);
@@ -166,7 +172,7 @@ void command_plot(CommandCall *c)
 
 void command_text(CommandCall *c)
 {
-    show_value(c, display_text);
+    show_value(c, show_text);
 }
 
 /* What was typed as the definition; nothing when it was made, as by a pass. */

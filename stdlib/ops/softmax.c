@@ -166,11 +166,14 @@ static void compute_nll_loss(TeBuilder *b)
     Te *target = te_cast(b, (DType){DTYPE_CODE_INT, 64, 1}, te_load(b, t, at));
     Te *zero = te_number(b, p.dtype, 0);
     Te *ignored = te_binary(b, TE_EQ, target, te_int(b, attrs_int(b->attrs, "ignore_index", 0)));
+    /* Another than the ignored one must be a class. */
+    Te *class = ops_place(b, te_select(b, ignored, te_int(b, 0), target), w.shape[0]);
     int channel = p.rank > 1;
     for (int i = 0; i < p.rank; i++)
-        index[i] = i == channel ? target : at[i < channel ? i : i - 1];
-    Te *weight = te_select(b, ignored, zero, te_load_or(b, w, &target, zero));
-    Te *loss = te_binary(b, TE_MUL, te_unary(b, TE_NEG, te_load_or(b, p, index, zero)), weight);
+        index[i] = i == channel ? class : at[i < channel ? i : i - 1];
+    Te *weight = te_select(b, ignored, zero, te_load(b, w, &class));
+    Te *loss = te_select(b, ignored, zero,
+                         te_binary(b, TE_MUL, te_unary(b, TE_NEG, te_load(b, p, index)), weight));
     if (whole) {
         ops_emit(b, loss);
         return;
