@@ -263,8 +263,8 @@ static Expr *kept(Declared *d, Expr *now, const Expr *draft)
     const Match *match = expr_as_match(draft);
     bool same = true;
     if (call)
-        same = !memcmp(call->args.at, expr_as_call(now)->args.at,
-                       call->args.n * sizeof *call->args.at);
+        for (uint32_t i = 0; i < call->args.n; i++)
+            same &= call->args.at[i] == expr_as_call(now)->args.at[i];
     else if (match)
         for (uint32_t i = 0; i < match->clauses.n; i++)
             same &= match->clauses.at[i].body == expr_as_match(now)->clauses.at[i].body;
