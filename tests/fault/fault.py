@@ -333,7 +333,8 @@ def scenarios_of(words, paths):
         text = pathlib.Path(path).read_text()
         texts = re.findall(r"```relay\n(.*?)\n```", text, re.S) if path.endswith(".md") else [text]
         for i, text in enumerate(texts):
-            yield Scenario(f"{path}:{i + 1}" if len(texts) > 1 else path, [*words.split(), "a.rly"], {"a.rly": text + "\n"}, None, kinds=["memory"])
+            yield Scenario(f"{path}:{i + 1}" if len(texts) > 1 else path, [*words.split(), "a.rly"], {"a.rly": text + "\n"}, None, kinds=["memory"],
+                           items=words.startswith("-"))
 
 
 class Trial:

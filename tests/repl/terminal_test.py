@@ -97,7 +97,23 @@ class Terminal:
         self.until(lambda: self.cursor()[0] == column, "the cursor is not in column %d" % column)
 
     def close(self):
+        """What the end of its terminal does not end is ended: a leak checker that a signal meets may wait for itself for ever."""
+        panes = subprocess.run(["tmux", "-L", self.socket, "list-panes", "-a", "-F", "#{pane_pid}"], env=self.env, capture_output=True)
         subprocess.run(["tmux", "-L", self.socket, "kill-server"], env=self.env, capture_output=True)
+        for pid in map(int, panes.stdout.split()):
+            deadline = time.monotonic() + 5
+            while is_alive(pid) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if is_alive(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- tests; `open` starts a REPL
