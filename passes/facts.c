@@ -465,25 +465,36 @@ static const Type *general_type(const Vagueness *v, const Expr *e)
     return t ? type_find(t) : NULL;
 }
 
-static bool occurs(Ctx *cx, const TypeVar *var, const Type *t)
+/* Puts the type variables of t, and the parts that were looked at, into `in`. */
+static void note_type_vars(PtrMap *in, const Type *t)
 {
-    const Type *other = type_poison(cx);
-    return type_subst(cx, t, 1, &var, &other) != t;
+    t = type_find(t);
+    if (ptrmap_has(in, t))
+        return;
+    ptrmap_put(in, t, NULL);
+    if (t->kind == TYPE_VAR)
+        ptrmap_put(in, t->var, NULL);
+    for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
+        note_type_vars(in, t->parts[i]);
+    if (t->kind == TYPE_FUNC)
+        note_type_vars(in, t->result);
 }
 
 /* Whether no argument that says its type decides one of the type parameters of what is called. */
 static bool is_vague_call(const Vagueness *v, const Call *call)
 {
     const Type *t = general_type(v, call->callee);
-    for (uint32_t i = 0; t && t->kind == TYPE_FUNC && i < t->n_params; i++) {
-        bool given = false;
-        for (uint32_t k = 0; k < t->n && k < call->args.n && !given; k++)
-            given = !ptrmap_find(&v->looked, call->args.at[k]) &&
-                    occurs(v->cx, t->params[i], t->parts[k]);
-        if (!given)
-            return true;
-    }
-    return false;
+    if (!t || t->kind != TYPE_FUNC || !t->n_params)
+        return false;
+    PtrMap decided = {0};
+    bool vague = false;
+    for (uint32_t i = 0; i < t->n && i < call->args.n; i++)
+        if (!ptrmap_find(&v->looked, call->args.at[i]))
+            note_type_vars(&decided, t->parts[i]);
+    for (uint32_t i = 0; i < t->n_params && !vague; i++)
+        vague = !ptrmap_has(&decided, t->params[i]);
+    ptrmap_deinit(&decided);
+    return vague;
 }
 
 static bool is_general(const Vagueness *v, const Expr *e)
