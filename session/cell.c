@@ -556,11 +556,13 @@ static bool typed_item(Cell *c)
     return more;
 }
 
-/* A limit ends the cell. The items of a script are cells, so the next one runs, unless somebody wants no more of them. */
-static bool limit_ends(const RelaySession *s, CellRun run)
+/* A limit ends the cell. The items of a script are cells, so the next one runs, unless somebody wants no more of them, or the
+ * system refused memory: then nobody knows what of the item is there. */
+static bool limit_ends(RelaySession *s, CellRun run)
 {
-    LimitKind hit = s->cx.limits.hit;
-    return hit != LIMIT_NONE && (!run.items || hit == LIMIT_INTERRUPT);
+    Limits *l = &s->cx.limits;
+    bool of_system = limit_refused(l) || (l->hit == LIMIT_MEMORY && l->refused == 0);
+    return l->hit != LIMIT_NONE && (!run.items || l->hit == LIMIT_INTERRUPT || of_system);
 }
 
 /* What one item has to say is shown before the next one runs. Behind an item that fails, the rest of a cell is checked and not run; a
