@@ -526,9 +526,8 @@ static void put_node(Key *k, const NestNode *node)
         if (node->kind == NEST_NEAR)
             return;
         put_value(k, node->value, node);
-        if (te_holds_fault(k->e->g->arena, node->value))
+        if (te_fault_places(k->e->g->arena, node->value, &k->out))
             buf_bytes(&k->out, (const char *)&k->e->span, sizeof k->e->span);
-        te_fault_places(k->e->g->arena, node->value, &k->out);
         return;
     }
     Number turns = {.kind = NUMBER_TURNS, .var = node->var};

@@ -542,13 +542,7 @@ static void key_of(Gen *g, const TeProgram *p, Span span, const KernelInput *kno
         if (known[i].number)
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
-    size_t before = out->n;
-    for (int i = 0; i < p->n_stages; i++) {
-        te_fault_places(g->arena, p->stages[i].body, out);
-        te_fault_places(g->arena, p->stages[i].at, out);
-    }
-    if (out->n > before)
-        buf_bytes(out, (const char *)&span, sizeof span);
+    te_program_fault_places(g->arena, p, span, out);
 }
 
 static bool is_it(const Gen *g, const Kernel *k, const Buf *key)

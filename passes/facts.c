@@ -4,6 +4,7 @@
 #include "ir/op.h"
 #include "ir/walk.h"
 #include "passes/scope.h"
+#include "passes/types.h"
 #include "te/te.h"
 
 static WalkNext note_value(void *data, const Expr *e)
@@ -465,35 +466,20 @@ static const Type *general_type(const Vagueness *v, const Expr *e)
     return t ? type_find(t) : NULL;
 }
 
-/* Puts the type variables of t, and the parts that were looked at, into `in`. */
-static void note_type_vars(PtrMap *in, const Type *t)
-{
-    t = type_find(t);
-    if (ptrmap_has(in, t))
-        return;
-    ptrmap_put(in, t, NULL);
-    if (t->kind == TYPE_VAR)
-        ptrmap_put(in, t->var, NULL);
-    for (uint32_t i = 0; t->kind != TYPE_TENSOR && i < t->n; i++)
-        note_type_vars(in, t->parts[i]);
-    if (t->kind == TYPE_FUNC)
-        note_type_vars(in, t->result);
-}
-
 /* Whether no argument that says its type decides one of the type parameters of what is called. */
 static bool is_vague_call(const Vagueness *v, const Call *call)
 {
     const Type *t = general_type(v, call->callee);
     if (!t || t->kind != TYPE_FUNC || !t->n_params)
         return false;
-    PtrMap decided = {0};
+    TypesOf decided = {0};
     bool vague = false;
     for (uint32_t i = 0; i < t->n && i < call->args.n; i++)
         if (!ptrmap_find(&v->looked, call->args.at[i]))
-            note_type_vars(&decided, t->parts[i]);
+            types_of_note(&decided, t->parts[i]);
     for (uint32_t i = 0; i < t->n_params && !vague; i++)
-        vague = !ptrmap_has(&decided, t->params[i]);
-    ptrmap_deinit(&decided);
+        vague = !ptrmap_has(&decided.used, t->params[i]);
+    types_of_free(&decided);
     return vague;
 }
 

@@ -129,16 +129,12 @@ static bool blocked_of(const TeProgram *p, int stage, const TeContraction *t, Co
     out->oc = each ? 1 : s->shape[1] * s->shape[4];
     out->ic = each ? 1 : in.shape[1] * out->in_block;
     /* Where the result's channels are in blocks of one, its planes are taken for plain ones, and so must the data's be. */
-    bool ok = (out->out_block > 1 || out->in_block == 1) && is_channel(s, x->index[0], -1, 0) &&
-              is_channel(s, x->index[1], -1, ic) &&
-              (!blocks || is_channel(s, x->index[4], -1, lane)) && in.shape[0] == out->n &&
-              in.shape[1] == extent_of(s, ic) && (!blocks || in.shape[4] == extent_of(s, lane)) &&
-              axis_of(s, x->index[2], in.shape[2], 2, tap_y, &out->y) &&
-              axis_of(s, x->index[3], in.shape[3], 3, tap_y + 1, &out->x);
-    int64_t size = 1;
-    for (int i = 0; i < 5 + s->n_reduced; i++)
-        size *= extent_of(s, i);
-    return ok && size > 0;
+    return (out->out_block > 1 || out->in_block == 1) && is_channel(s, x->index[0], -1, 0) &&
+           is_channel(s, x->index[1], -1, ic) &&
+           (!blocks || is_channel(s, x->index[4], -1, lane)) && in.shape[0] == out->n &&
+           in.shape[1] == extent_of(s, ic) && (!blocks || in.shape[4] == extent_of(s, lane)) &&
+           axis_of(s, x->index[2], in.shape[2], 2, tap_y, &out->y) &&
+           axis_of(s, x->index[3], in.shape[3], 3, tap_y + 1, &out->x);
 }
 
 /* Whether there is work, and so much that sums of bytes of it stay within 64 bits: no machine has the memory for more, and what costs

@@ -184,6 +184,12 @@ Expr *session_behind(RelaySession *s, Expr *e, Var **last);
 
 /* ---- results.c ------------------------------------------------------------------------------------------------------------ */
 
+/* What the result of the cell with that number is called, without its sigil. */
+typedef struct ResultName {
+    char text[16];
+} ResultName;
+ResultName result_name(uint32_t number);
+
 /* Keeps the result of an item of the running cell, which is lent. */
 void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item);
 /* Unbinds a result, which `:undo` does not bring back. */

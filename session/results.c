@@ -52,9 +52,15 @@ static const Local *oldest(const RelaySession *s, size_t *n)
     return first;
 }
 
+ResultName result_name(uint32_t number)
+{
+    ResultName name;
+    snprintf(name.text, sizeof name.text, "_%u", number);
+    return name;
+}
+
 void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item)
 {
-    char name[16];
     size_t n;
     if (!s->number || (t->kind == TYPE_TUPLE && t->n == 0))
         return;
@@ -62,8 +68,7 @@ void results_keep(RelaySession *s, Value v, const Type *t, const CellItem *item)
     s->noting = NULL; /* a result is no change */
     s->results++;
     journal_result(s, item);
-    snprintf(name, sizeof name, "_%u", s->number);
-    bind(s, name, v, t, item->module);
+    bind(s, result_name(s->number).text, v, t, item->module);
     bind(s, "_", v, t, item->module);
     for (const Local *l = oldest(s, &n); l && (n > KEPT_MOST || (n > 1 && is_scarce(s)));
          l = oldest(s, &n)) {

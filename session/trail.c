@@ -2,8 +2,6 @@
 #include "session/internal.h"
 #include "typecheck/typecheck.h"
 
-#include <stdio.h>
-
 static void copy_names(PtrMap *to, const PtrMap *from)
 {
     for (size_t i = 0; i < from->n; i++)
@@ -89,9 +87,7 @@ static void name_result(Trail *t, const CellItem *item, bool right)
     bind_result(t, "_", type);
     if (!t->script)
         return;
-    char name[16];
-    snprintf(name, sizeof name, "_%u", t->number);
-    bind_result(t, name, type);
+    bind_result(t, result_name(t->number).text, type);
 }
 
 /* A command is one that there is. Its argument is an expression too, behind one word at most that says what of it; what is none is no mistake. */

@@ -451,12 +451,25 @@ static void add_place(void *data, Te *e)
         buf_bytes(data, (const char *)&e->span, sizeof e->span);
 }
 
-void te_fault_places(Arena *arena, const Te *body, Buf *out)
+bool te_fault_places(Arena *arena, const Te *body, Buf *out)
 {
     PtrMap seen = {0};
+    size_t before = out->n;
     if (body)
         te_each(arena, &seen, (Te *)(uintptr_t)body, add_place, out);
     ptrmap_deinit(&seen);
+    return out->n > before;
+}
+
+void te_program_fault_places(Arena *arena, const TeProgram *p, Span span, Buf *out)
+{
+    bool any = false;
+    for (int i = 0; i < p->n_stages; i++) {
+        any |= te_fault_places(arena, p->stages[i].body, out);
+        any |= te_fault_places(arena, p->stages[i].at, out);
+    }
+    if (any)
+        buf_bytes(out, (const char *)&span, sizeof span);
 }
 
 /* Drops the stages that no output needs; the others move up. What may stop with an error stays: a

@@ -265,8 +265,10 @@ const Te *te_load_number(const TeProgram *p, const Te *load);
 bool te_holds_fault(Arena *arena, const Te *body);
 /* The same of all that the stage computes. */
 bool te_stage_faults(Arena *arena, const TeStage *s);
-/* Adds where those operations of the body (NULL: there are none) stand, for the key of code that tells it. */
-void te_fault_places(Arena *arena, const Te *body, Buf *out);
+/* Adds where those operations of the body (NULL: there are none) stand, for the key of code that tells it. Whether there are any. */
+bool te_fault_places(Arena *arena, const Te *body, Buf *out);
+/* The same of the whole program, and behind them, if there are any, where that stands. */
+void te_program_fault_places(Arena *arena, const TeProgram *p, Span span, Buf *out);
 
 typedef struct TeCost {
     double operations; /* arithmetic on elements, a fused multiply-add counts 2 */

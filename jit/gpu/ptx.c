@@ -518,13 +518,7 @@ static void key_of(Ptx *ptx, const TeProgram *p, Span span, const KernelInput *k
         if (known[i].number)
             buf_bytes(out, (const char *)&known[i].number->bits, sizeof known[i].number->bits);
     }
-    size_t before = out->n;
-    for (int i = 0; i < p->n_stages; i++) {
-        te_fault_places(ptx->gen.arena, p->stages[i].body, out);
-        te_fault_places(ptx->gen.arena, p->stages[i].at, out);
-    }
-    if (out->n > before)
-        buf_bytes(out, (const char *)&span, sizeof span);
+    te_program_fault_places(ptx->gen.arena, p, span, out);
 }
 
 const GpuCode *ptx_code(Ptx *ptx, const TeProgram *p, const KernelOrigin *from,

@@ -263,6 +263,17 @@ const OpAttr batch_matmul_attrs[] = {OUT_DTYPE, TRANSPOSES, {0}};
 #define OF(G, X) "collapse_sum_like(cast(" G ", dtype=" X ".dtype), " X ")"
 #define LEFT_AND_RIGHT "let %x = " SUMMED("%tensor_a") "; let %y = " SUMMED("%tensor_b") "; "
 
+/* clang-format off */
+#define DENSE_GRAD                                                                     \
+    "let %n = take(shape_of(%weight), 0); let %k = take(shape_of(%weight), 1); "       \
+    "let %x = " SUMMED("%data") "; let %w = " SUMMED("%weight") "; "                   \
+    "let %rows = reshape(%g, newshape=[-1, %n]); "                                     \
+    "let %seen = reshape(%x, newshape=[-1, %k]); "                                     \
+    "(" OF("nn.dense(%g, transpose(%w, axes=None), units=%k)", "%data") ", "           \
+    OF("nn.dense(transpose(%rows, axes=None), transpose(%seen, axes=None), units=%k)", \
+       "%weight") ")"
+/* clang-format on */
+
 const Op matmul_ops[] = {
     {.name = "nn.dense",
      .doc = "Each row of inputs times the transposed weight.",
@@ -272,15 +283,7 @@ const Op matmul_ops[] = {
      .pattern = OP_OUT_FUSABLE,
      OP_REL(rel_dense),
      .compute = compute_dense,
-     .grad = "let %n = take(shape_of(%weight), 0); let %k = take(shape_of(%weight), 1); "
-             "let %x = " SUMMED("%data") "; let %w = " SUMMED(
-                 "%weight") "; "
-                            "let %rows = reshape(%g, newshape=[-1, %n]); "
-                            "let %seen = reshape(%x, newshape=[-1, %k]); "
-                            "(" OF("nn.dense(%g, transpose(%w, axes=None), units=%k)",
-                                   "%data") ", " OF("nn.dense(transpose(%rows, axes=None), "
-                                                    "transpose(%seen, axes=None), units=%k)",
-                                                    "%weight") ")"},
+     .grad = DENSE_GRAD},
     {.name = "nn.contrib_dense_pack",
      .doc = "`nn.dense` with a weight whose axes are split in blocks.",
      .args = dense_args,

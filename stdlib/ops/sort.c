@@ -658,20 +658,19 @@ static const OpAttr scan_attrs[] = {
     BACK_SUM("multiply(%slope, cumprod(where(" E ", %ones, %x), axis=%at, exclusive=%exclusive))")
 #define LIKE_DATA(E) "if (%axis == None) { reshape_like(" E ", %data) } else { " E " }"
 #define SUM_GRAD SCANNED "let %back = " BACK_SUM("%slope") "; " LIKE_DATA("%back")
-#define PROD_GRAD                                                                                  \
-    SCANNED                                                                                        \
-    "let %ones = ones_like(%x); let %zeros = zeros_like(%x); let %null = equal(%x, %zeros); "      \
-    "let %nulls = cumsum(cast(%null, dtype=\"int32\"), axis=%at); "                                \
-    "let %first = logical_and(%null, equal(%nulls, 1i32)); "                                       \
-    "let %second = logical_and(%null, equal(%nulls, 2i32)); "                                      \
-    "let %all = multiply(%slope, cast_like(%out, %data)); "                                        \
-    "let %full = where(%null, %ones, %x); "                                                        \
-    "let %back = where(%first, " BACK_WITHOUT("%first") ", where(%second, " BACK_WITHOUT(          \
-        "%second") ", where(%null, %zeros, divide(" BACK_SUM("%all") ", %full)))); " LIKE_DATA("%" \
-                                                                                               "b" \
-                                                                                               "a" \
-                                                                                               "c" \
-                                                                                               "k")
+/* clang-format off */
+#define PROD_GRAD                                                                             \
+    SCANNED                                                                                   \
+    "let %ones = ones_like(%x); let %zeros = zeros_like(%x); let %null = equal(%x, %zeros); " \
+    "let %nulls = cumsum(cast(%null, dtype=\"int32\"), axis=%at); "                           \
+    "let %first = logical_and(%null, equal(%nulls, 1i32)); "                                  \
+    "let %second = logical_and(%null, equal(%nulls, 2i32)); "                                 \
+    "let %all = multiply(%slope, cast_like(%out, %data)); "                                   \
+    "let %full = where(%null, %ones, %x); "                                                   \
+    "let %back = where(%first, " BACK_WITHOUT("%first") ", "                                  \
+    "where(%second, " BACK_WITHOUT("%second") ", "                                            \
+    "where(%null, %zeros, divide(" BACK_SUM("%all") ", %full)))); " LIKE_DATA("%back")
+/* clang-format on */
 
 const Op sort_ops[] = {
     {.name = "sort",
