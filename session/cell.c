@@ -561,8 +561,8 @@ static bool typed_item(Cell *c)
 static bool limit_ends(RelaySession *s, CellRun run)
 {
     Limits *l = &s->cx.limits;
-    bool of_system = limit_refused(l) || (l->hit == LIMIT_MEMORY && l->refused == 0);
-    return l->hit != LIMIT_NONE && (!run.items || l->hit == LIMIT_INTERRUPT || of_system);
+    bool refused = limit_refused(l);
+    return l->hit != LIMIT_NONE && (!run.items || l->hit == LIMIT_INTERRUPT || refused);
 }
 
 /* What one item has to say is shown before the next one runs. Behind an item that fails, the rest of a cell is checked and not run; a
