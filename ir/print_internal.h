@@ -173,8 +173,8 @@ void put_function_head(Printer *p, Buf *b, const Function *f);
 void put_op_attrs(Printer *p, Buf *b, const Op *op, const Attrs *attrs, bool first);
 void put_attrs(Printer *p, Buf *b, const Attrs *attrs, bool first);
 void put_typedef(Printer *p, Buf *b, const TypeDef *def);
-/* A type; its symbolic extents refer to the metadata. */
-void put_type(Printer *p, Buf *b, const Type *t);
+/* A type; its symbolic extents refer to the metadata. Whether all of it is there (type_print_as). */
+bool put_type(Printer *p, Buf *b, const Type *t);
 
 /* ---- print.c -------------------------------------------------------------------------------------------------------- */
 

@@ -108,9 +108,9 @@ static void put_record(Printer *p, Buf *b, const AttrValue *v)
     put_item(b, key, index);
 }
 
-void put_type(Printer *p, Buf *b, const Type *t)
+bool put_type(Printer *p, Buf *b, const Type *t)
 {
-    type_print_as(b, t, p->cx ? (TypeStyle){put_extent, p} : (TypeStyle){0});
+    return type_print_as(b, t, p->cx ? (TypeStyle){put_extent, p} : (TypeStyle){0});
 }
 
 /* "span=model.rly:3:12"; nothing in the name ends the comment. */
@@ -288,6 +288,17 @@ void put_attrs(Printer *p, Buf *b, const Attrs *attrs, bool first)
 
 /* ---- binders and heads ------------------------------------------------------------------------------------------------------------- */
 
+/* One that is too long to be written is left out, as a part of it would say something else; a reader finds it again. */
+static void put_annotation(Printer *p, Buf *b, const char *lead, const Type *t)
+{
+    size_t start = b->n;
+    if (!t || type_find(t)->kind == TYPE_HOLE)
+        return;
+    buf_str(b, lead);
+    if (!put_type(p, b, t))
+        buf_cut(b, start);
+}
+
 static void put_binder_with(Printer *p, Buf *b, const Var *v, const Attrs *attrs)
 {
     PrintNode *node = name_var(p, v);
@@ -298,11 +309,7 @@ static void put_binder_with(Printer *p, Buf *b, const Var *v, const Attrs *attrs
         buf_char(b, '}');
     }
     bool inferred = p->style.types || p->style.annotations;
-    const Type *annotation = inferred && v->base.type ? v->base.type : v->annotation;
-    if (annotation && type_find(annotation)->kind != TYPE_HOLE) {
-        buf_str(b, ": ");
-        put_type(p, b, annotation);
-    }
+    put_annotation(p, b, ": ", inferred && v->base.type ? v->base.type : v->annotation);
     put_comment(p, b, &v->base);
 }
 
@@ -360,11 +367,7 @@ void put_function_head(Printer *p, Buf *b, const Function *f)
     }
     put_attrs(p, b, f->attrs, f->params.n == 0);
     buf_char(b, ')');
-    const Type *result = result_type(p, f);
-    if (!result || type_find(result)->kind == TYPE_HOLE)
-        return;
-    buf_str(b, " -> ");
-    put_type(p, b, result);
+    put_annotation(p, b, " -> ", result_type(p, f));
 }
 
 void put_typedef(Printer *p, Buf *b, const TypeDef *def)

@@ -158,20 +158,27 @@ static const Type *too_deep(Ctx *cx)
     return cx->poison;
 }
 
+static void type_contain(Type *t, const Type *part)
+{
+    if (part->depth >= t->depth)
+        t->depth = (uint16_t)(part->depth + 1);
+    t->open |= part->open;
+    t->is_static &= part->is_static;
+    t->has_unknown_extent |= part->has_unknown_extent;
+}
+
 static const Type *type_intern(Ctx *cx, Type *probe)
 {
     probe->depth = 1;
-    probe->open = false;
-    for (size_t i = 0; i < n_parts(probe); i++) {
-        if (probe->parts[i]->depth >= probe->depth)
-            probe->depth = (uint16_t)(probe->parts[i]->depth + 1);
-        probe->open |= probe->parts[i]->open;
-    }
-    if (probe->kind == TYPE_FUNC) {
-        if (probe->result->depth >= probe->depth)
-            probe->depth = (uint16_t)(probe->result->depth + 1);
-        probe->open |= probe->result->open;
-    }
+    probe->open = probe->has_unknown_extent = false;
+    for (uint32_t i = 0; probe->kind == TYPE_TENSOR && i < probe->n; i++)
+        probe->has_unknown_extent |= probe->dims[i] < 0;
+    probe->is_static =
+        !probe->has_unknown_extent && probe->kind != TYPE_VAR && probe->n_params == 0;
+    for (size_t i = 0; i < n_parts(probe); i++)
+        type_contain(probe, probe->parts[i]);
+    if (probe->kind == TYPE_FUNC)
+        type_contain(probe, probe->result);
     if (probe->depth > TYPE_DEPTH_MOST)
         return too_deep(cx);
     if (probe->open)
@@ -478,33 +485,45 @@ const Type *type_with_defs(Ctx *cx, const Type *t, const PtrMap *defs)
     return type_mapped(cx, t, (Mapping){.leaf = defs_leaf, .defs = defs});
 }
 
-typedef struct Mentioned {
-    const PtrMap *defs;
+/* Whether it holds of a type or one inside; each is asked once, however often it is used. */
+typedef struct Search {
+    bool (*holds)(const Type *t, const void *data);
+    const void *data;
     PtrMap seen;
-} Mentioned;
+} Search;
 
-static bool mentions_def(const Type *t, Mentioned *m)
+static bool search(const Type *t, Search *s)
 {
     t = type_find(t);
-    if (t->kind == TYPE_ADT && ptrmap_has(m->defs, t->def))
+    if (s->holds(t, s->data))
         return true;
-    bool leaf = t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
-                t->kind == TYPE_POISON;
-    if (leaf || ptrmap_has(&m->seen, t))
+    bool leaf = n_parts(t) == 0 && t->kind != TYPE_FUNC;
+    if (leaf || ptrmap_has(&s->seen, t))
         return false;
-    ptrmap_put(&m->seen, t, NULL);
-    bool found = t->kind == TYPE_FUNC && mentions_def(t->result, m);
-    for (uint32_t i = 0; i < t->n && !found; i++)
-        found = mentions_def(t->parts[i], m);
+    ptrmap_put(&s->seen, t, NULL);
+    bool found = t->kind == TYPE_FUNC && search(t->result, s);
+    for (size_t i = 0; i < n_parts(t) && !found; i++)
+        found = search(t->parts[i], s);
     return found;
+}
+
+static bool type_any(const Type *t, bool (*holds)(const Type *t, const void *data),
+                     const void *data)
+{
+    Search s = {.holds = holds, .data = data};
+    bool found = search(t, &s);
+    ptrmap_deinit(&s.seen);
+    return found;
+}
+
+static bool is_of_def(const Type *t, const void *defs)
+{
+    return t->kind == TYPE_ADT && ptrmap_has(defs, t->def);
 }
 
 bool type_mentions(const Type *t, const PtrMap *defs)
 {
-    Mentioned m = {.defs = defs};
-    bool found = mentions_def(t, &m);
-    ptrmap_deinit(&m.seen);
-    return found;
+    return type_any(t, is_of_def, defs);
 }
 
 bool type_is_poison(const Type *t)
@@ -518,30 +537,29 @@ bool type_is_scalar(const Type *t, DType dtype)
     return t->kind == TYPE_TENSOR && t->n == 0 && dtype_eq(t->dtype, dtype);
 }
 
+/* What an open type says of itself leaves out what its holes are bound to. */
+static bool is_not_static(const Type *t, const void *none)
+{
+    (void)none;
+    return t->open ? t->kind == TYPE_HOLE || t->n_params : !t->is_static;
+}
+
 bool type_is_static(const Type *t)
 {
     t = type_find(t);
-    switch ((TypeKind)t->kind) {
-    case TYPE_TENSOR:
-        for (uint32_t i = 0; i < t->n; i++)
-            if (t->dims[i] < 0)
-                return false;
-        return true;
-    case TYPE_VAR:
-    case TYPE_HOLE:
-    case TYPE_POISON: return false;
-    case TYPE_FUNC:
-        if (t->n_params || !type_is_static(t->result))
-            return false;
-        break;
-    case TYPE_TUPLE:
-    case TYPE_REF:
-    case TYPE_ADT: break;
-    }
-    for (uint32_t i = 0; i < t->n; i++)
-        if (!type_is_static(t->parts[i]))
-            return false;
-    return true;
+    return t->open ? !type_any(t, is_not_static, NULL) : t->is_static;
+}
+
+static bool is_of_unknown_extent(const Type *t, const void *none)
+{
+    (void)none;
+    return t->has_unknown_extent;
+}
+
+bool type_has_unknown_extent(const Type *t)
+{
+    t = type_find(t);
+    return t->open ? type_any(t, is_of_unknown_extent, NULL) : t->has_unknown_extent;
 }
 
 /* Bound type variables of both sides, paired from the outside in. */
@@ -658,8 +676,10 @@ static void print_type(Buf *b, const Type *t, const TypeText *end);
 
 static void print_list(Buf *b, uint32_t n, const Type *const *parts, const TypeText *end)
 {
-    for (uint32_t i = 0; i < n && (i == 0 || b->n < end->end); i++) {
+    bool whole = true;
+    for (uint32_t i = 0; i < n && whole; i++) {
         buf_str(b, i ? ", " : "");
+        whole = b->n < end->end;
         print_type(b, parts[i], end);
     }
 }
@@ -728,9 +748,11 @@ static void print_type(Buf *b, const Type *t, const TypeText *end)
     }
 }
 
-void type_print_as(Buf *b, const Type *t, TypeStyle style)
+bool type_print_as(Buf *b, const Type *t, TypeStyle style)
 {
-    print_type(b, t, &(TypeText){b->n + TYPE_TEXT_MOST, style});
+    size_t end = b->n + TYPE_TEXT_MOST;
+    print_type(b, t, &(TypeText){end, style});
+    return b->n <= end;
 }
 
 void type_print(Buf *b, const Type *t)

@@ -72,7 +72,9 @@ typedef struct TypeVar {
 
 struct Type {
     uint8_t kind; /* TypeKind */
-    bool open; /* a hole is inside */
+    bool open : 1; /* a hole is inside */
+    bool is_static : 1,
+        has_unknown_extent : 1; /* as type_is_static() and its neighbour say; of an open type, outside of its holes */
     uint16_t depth; /* 1 for a leaf */
     uint32_t hash;
     uint32_t n; /* tensor: rank; tuple: fields; function and ADT: arguments; reference: 1 */
@@ -152,6 +154,7 @@ const Type *type_resolve_known(Ctx *cx, const Type *t, PtrMap *known);
 bool type_is_poison(const Type *t);
 bool type_is_scalar(const Type *t, DType dtype); /* Tensor[(), dtype] */
 bool type_is_static(const Type *t); /* no `?`, hole or variable inside; tensors, tuples of them … */
+bool type_has_unknown_extent(const Type *t); /* a `?` or a symbolic extent is inside */
 /* Equal up to the names of bound type variables. */
 bool type_equal(const Type *a, const Type *b);
 /* The type with a new hole for each hole that was written in it, bound or not. */
@@ -174,12 +177,12 @@ bool type_mentions(const Type *t, const struct PtrMap *defs); /* keys: TypeDef *
 
 /* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
 void type_print(Buf *b, const Type *t);
-/* The same with symbolic extents as `extent` writes them, instead of `?`. */
+/* The same with symbolic extents as `extent` writes them, instead of `?`; whether it is written to its end, and not cut for its length. */
 typedef struct TypeStyle {
     void (*extent)(void *data, Buf *b, Dim symbol);
     void *data;
 } TypeStyle;
-void type_print_as(Buf *b, const Type *t, TypeStyle style);
+bool type_print_as(Buf *b, const Type *t, TypeStyle style);
 /* The same in the context's scratch text: lent until the context ends. For messages. */
 const char *type_str(Ctx *cx, const Type *t);
 

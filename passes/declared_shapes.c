@@ -301,32 +301,15 @@ static Expr *insert(Rewriter *rw, const Expr *old, Expr *now)
 
 /* ---- programs without `?` ------------------------------------------------------------------------------------------------------- */
 
-static bool has_unknown(PtrMap *seen, const Type *t)
-{
-    t = type_find(t);
-    for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->n; i++)
-        if (t->dims[i] == DIM_ANY)
-            return true;
-    if (t->kind != TYPE_TUPLE || ptrmap_has(seen, t))
-        return false;
-    ptrmap_put(seen, t, NULL);
-    for (uint32_t i = 0; i < t->n; i++)
-        if (has_unknown(seen, t->parts[i]))
-            return true;
-    return false;
-}
-
 static WalkNext find_unknown(void *data, const Expr *e)
 {
-    return e->type && has_unknown(data, e->type) ? WALK_STOP : WALK_ON;
+    (void)data;
+    return e->type && type_has_unknown_extent(e->type) ? WALK_STOP : WALK_ON;
 }
 
 bool declared_shapes_open(const Expr *root)
 {
-    PtrMap seen = {0};
-    bool open = !ir_walk(root, find_unknown, NULL, &seen);
-    ptrmap_deinit(&seen);
-    return open;
+    return !ir_walk(root, find_unknown, NULL, NULL);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------------------- */

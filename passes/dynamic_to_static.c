@@ -187,11 +187,7 @@ static Module *turn(PassRun *run, Module *m)
 /* A type variable is not dynamic, and a polymorphic function that calls itself needs what it declares. */
 static bool has_unknown_extents(const Type *t)
 {
-    t = t ? type_find(t) : NULL;
-    bool unknown = t && t->kind == TYPE_FUNC && has_unknown_extents(t->result);
-    for (uint32_t i = 0; t && i < t->n && !unknown; i++)
-        unknown = t->kind == TYPE_TENSOR ? t->dims[i] < 0 : has_unknown_extents(t->parts[i]);
-    return unknown;
+    return t && type_has_unknown_extent(t);
 }
 
 static WalkNext drop_result(void *data, const Expr *e)
