@@ -9,6 +9,7 @@
  *
  * Inside, every tensor is a GradCell of the prelude. A function stays that has data types or type parameters, calls others, or has
  * operators on anything but tensors or as values. */
+#include "passes/facts.h"
 #include "passes/lets.h"
 
 #include "parser/parser.h"
@@ -23,7 +24,7 @@ typedef struct Lazy {
     LetMaker make;
     const TypeDef *cell;
     PtrMap types; /* Type -> what it becomes */
-    PtrMap vars;
+    Purity purity; /* of the function at work */
 } Lazy;
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */
@@ -173,6 +174,15 @@ static Expr *wrap(Lazy *z, const Type *type, Expr *e, Lets *lets)
 
 /* ---- operators ---------------------------------------------------------------------------------------------------- */
 
+/* What is computed late, once, often or never, has no effect and depends on none. */
+static bool can_wait(Lazy *z, const Call *call)
+{
+    bool pure = true;
+    for (uint32_t i = 0; i < call->args.n; i++)
+        pure = pure && purity_of(&z->purity, call->args.at[i]);
+    return pure;
+}
+
 /* fn (%lhs: T, %rhs: T) { op(%lhs, %rhs) } */
 static Expr *function_of_op(Lazy *z, const Call *call)
 {
@@ -207,7 +217,7 @@ static Expr *lazy_op(Lazy *z, const Call *old, const Call *now)
         args[i] = unwrap(z, old->args.at[i]->type, now->args.at[i], NULL);
     Expr *made =
         expr_call(z->make.arena, old->base.span, old->callee, now->args.n, args, old->attrs);
-    if (!zeros && !ones)
+    if ((!zeros && !ones) || !can_wait(z, old))
         return wrap(z, old->base.type, made, NULL);
     Function *thunk = expr_function(z->make.arena, old->base.span, (TypeVarList){0}, 0, NULL, NULL,
                                     old->base.type, made);
@@ -238,13 +248,15 @@ static Expr *lazy_node(Rewriter *rw, const Expr *old, Expr *now)
     return now;
 }
 
-static Function *make_lazy(Lazy *z, const Function *f)
+static Function *make_lazy(Lazy *z, const Module *m, const Function *f)
 {
     Rewriter rw;
+    purity_init(&z->purity, m, NULL, &f->base);
     rewriter_init(&rw, z->make.cx, z->run->module, lazy_node, z);
     rw.copying = true;
     const Function *inner = expr_as_function(ir_rewrite(&rw, (Expr *)(uintptr_t)&f->base));
     rewriter_deinit(&rw);
+    purity_deinit(&z->purity);
     if (!inner)
         return NULL;
     Arena *arena = z->make.arena;
@@ -296,7 +308,7 @@ static bool lazy_gradient_init(PassRun *run, Module *old)
         const Def *def = &old->defs.at[i];
         if (!def->fn || def->imported || function_is_skipped(def->fn) || !is_eligible(def->fn))
             continue;
-        Function *f = z.cell || find_cells(run, &z) ? make_lazy(&z, def->fn) : NULL;
+        Function *f = z.cell || find_cells(run, &z) ? make_lazy(&z, old, def->fn) : NULL;
         ok = f != NULL;
         if (f)
             module_define(run->module, def->name, f, def->span, run->module);

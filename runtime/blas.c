@@ -78,7 +78,6 @@ static bool find(Blas *b, const char *name, void *to)
 {
     void *symbol = dlsym(b->library, name);
     if (!symbol) {
-        buf_clear(&b->error);
         buf_printf(&b->error, "%s does not have `%s`", names[0], name);
         return false;
     }
