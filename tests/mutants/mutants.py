@@ -66,7 +66,7 @@ LEAVES_ALL_THE_SAME = "nothing stands behind the switch, and the loop's own cond
 ARGUED = {
     "004d263274": "the lengths differ where the line is reached",
     "01e646750b": "it only asks for up to one granule more",
-    "0d2caa7668": "the text was cleared before, and the first function that is missing ends the search",
+    "1d9a466fcb": "positions are shallow, and a sum that is deep on its left side counts as linear then, which it is",
     "18256ed563": "what a round opens it closes, so that nothing is left to clear",
     "0273cb5f54": "the same two orders are tried, the other one first: which of two equally good ones is taken costs at most speed",
     "01e525ae55": "a part of no elements is folded in, which is the fold's start",
