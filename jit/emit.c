@@ -5,6 +5,7 @@
 #include "te/walk.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- folding -------------------------------------------------------------------------------------------------------- */
@@ -517,8 +518,9 @@ static Carry carried_by(Emit *e, const NestNode *node)
 #define POLL_WORK ((int64_t)1 << 18)
 #define POLL_WORK_APART ((int64_t)1 << 22)
 
-/* A function of one number costs as much as some sums; no statement counts for more than this. */
-enum { WORK_UNARY = 16, WORK_MOST = 1 << 10 };
+/* A function of one number costs as much as some sums; no statement counts for more than this. A turn that writes so many bytes away from
+ * the turn before may be the first in its page, of two megabytes of zeros, which takes milliseconds where the system is slow to give it. */
+enum { WORK_UNARY = 16, WORK_MOST = 1 << 10, WORK_PAGE = POLL_WORK / 16, PAGE_APART = 1 << 20 };
 
 static int64_t work_of_value(const Te *e, int64_t most)
 {
@@ -540,13 +542,30 @@ static int64_t work_of_value(const Te *e, int64_t most)
     return work + work_of_value(e->c, most - work);
 }
 
-static int64_t work_of(const NestBlock *block)
+static bool writes_far(const Nest *n, const NestBlock *block, int var)
+{
+    bool far = false;
+    for (size_t i = 0; i < block->n && !far; i++) {
+        const NestNode *s = block->at[i];
+        NestLinear at;
+        if (s->kind == NEST_STORE && nest_linear(s->at, &at))
+            far = llabs(nest_coefficient(&at, var)) >=
+                  PAGE_APART / (int64_t)(dtype_size(n->buffers.at[s->buffer].dtype));
+        else
+            far = s->body.n && writes_far(n, &s->body, var);
+    }
+    return far;
+}
+
+static int64_t work_of(const Nest *n, const NestBlock *block)
 {
     int64_t work = 1;
     for (size_t i = 0; i < block->n && work < POLL_WORK; i++) {
         const NestNode *s = block->at[i];
-        int64_t inside = s->body.n ? work_of(&s->body) : work_of_value(s->value, WORK_MOST) + 1;
+        int64_t inside = s->body.n ? work_of(n, &s->body) : work_of_value(s->value, WORK_MOST) + 1;
         int64_t turns = s->kind == NEST_LOOP && s->way != NEST_VECTOR ? s->extent : 1;
+        if (turns > 1 && inside < WORK_PAGE && writes_far(n, &s->body, s->var))
+            inside = WORK_PAGE;
         work += turns > POLL_WORK / inside ? POLL_WORK : turns * inside;
     }
     return work;
@@ -574,12 +593,12 @@ static bool is_long(const NestNode *loop, int64_t extent, int64_t inside)
 }
 
 /* Whether each turn of the loop looks somewhere inside. */
-static bool looks_inside(const NestNode *loop)
+static bool looks_inside(const Nest *n, const NestNode *loop)
 {
     for (size_t i = 0; i < loop->body.n; i++) {
         const NestNode *node = loop->body.at[i];
         if (node->kind == NEST_LOOP && node->way == NEST_SERIAL && !node->apart &&
-            (looks_inside(node) || is_long(node, node->extent, work_of(&node->body))))
+            (looks_inside(n, node) || is_long(node, node->extent, work_of(n, &node->body))))
             return true;
     }
     return false;
@@ -587,8 +606,8 @@ static bool looks_inside(const NestNode *loop)
 
 int64_t emit_turns_unseen(Emit *e, const NestNode *loop, int64_t extent)
 {
-    int64_t inside = work_of(&loop->body), turns = 1;
-    if (e->fault || looks_inside(loop) || !is_long(loop, extent, inside))
+    int64_t inside = work_of(e->n, &loop->body), turns = 1;
+    if (e->fault || looks_inside(e->n, loop) || !is_long(loop, extent, inside))
         return 0;
     while (turns * inside < POLL_WORK)
         turns *= 2;
