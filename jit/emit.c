@@ -548,11 +548,12 @@ static bool writes_far(const Nest *n, const NestBlock *block, int var)
     for (size_t i = 0; i < block->n && !far; i++) {
         const NestNode *s = block->at[i];
         NestLinear at;
-        if (s->kind == NEST_STORE && nest_linear(s->at, &at))
-            far = llabs(nest_coefficient(&at, var)) >=
-                  PAGE_APART / (int64_t)(dtype_size(n->buffers.at[s->buffer].dtype));
-        else
+        if (s->kind == NEST_STORE && nest_linear(s->at, &at)) {
+            size_t size = dtype_size(n->buffers.at[s->buffer].dtype);
+            far = size > 0 && llabs(nest_coefficient(&at, var)) >= PAGE_APART / (int64_t)size;
+        } else {
             far = s->body.n && writes_far(n, &s->body, var);
+        }
     }
     return far;
 }
