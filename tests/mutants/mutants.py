@@ -66,7 +66,6 @@ LEAVES_ALL_THE_SAME = "nothing stands behind the switch, and the loop's own cond
 ARGUED = {
     "004d263274": "the lengths differ where the line is reached",
     "01e646750b": "it only asks for up to one granule more",
-    "1d9a466fcb": "positions are shallow, and a sum that is deep on its left side counts as linear then, which it is",
     "18256ed563": "what a round opens it closes, so that nothing is left to clear",
     "0273cb5f54": "the same two orders are tried, the other one first: which of two equally good ones is taken costs at most speed",
     "01e525ae55": "a part of no elements is folded in, which is the fold's start",
@@ -102,6 +101,9 @@ ARGUED = {
     "086dfe62db": COMMUTES,
     "03b8e152ec": "who fell asleep is woken by another thread, or does without a part of the loop: it costs only speed",
     "025c144657": "code is wanted at a type that is still open, which is refused: it costs only speed",
+    "16b5e07f0e": "the part that a thread copies is a byte longer, and all is still copied",
+    "043e80c4c5": "data are made the long way: it costs only speed",
+    "0b7abbc883": "the log is emptied all the same, and once more the next time",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/relay-file-XXXXXX";
-static char path[96];
+static char path[160];
 
 static const char *at(const char *name)
 {
@@ -68,7 +68,7 @@ static void test_rights(void)
 
 static void test_links(void)
 {
-    char to[96];
+    char to[sizeof path];
     snprintf(to, sizeof to, "%s", at("new"));
     CHECK(symlink(to, at("link")) == 0 && file_store(path, "through", 7, FILE_OURS));
     CHECK(S_ISLNK(status_of("link").st_mode) && holds("new", "through"));
@@ -102,6 +102,20 @@ static void test_killed(void)
     CHECK(files() == 2 && holds("new", "through"));
 }
 
+/* Who was killed between giving a file its name and moving it left one beside, maybe with the same number of a process. */
+static void test_name_taken(void)
+{
+    char names[2][48];
+    for (int i = 0; i < 2; i++) {
+        snprintf(names[i], sizeof names[i], "new.%ld-%d.new", (long)getpid(), i);
+        CHECK(file_store(at(names[i]), "left", 4, FILE_OURS));
+    }
+    CHECK(file_store(at("new"), "past them", 9, FILE_OURS) && holds("new", "past them"));
+    CHECK(files() == 4);
+    for (int i = 0; i < 2; i++)
+        CHECK(holds(names[i], "left") && unlink(at(names[i])) == 0);
+}
+
 int main(void)
 {
     if (!mkdtemp(folder))
@@ -109,6 +123,7 @@ int main(void)
     test_rights();
     test_links();
     test_killed();
+    test_name_taken();
     unlink(at("new"));
     unlink(at("ours"));
     CHECK(rmdir(folder) == 0);
