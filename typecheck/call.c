@@ -175,19 +175,21 @@ static void wrong_argument(Checker *ck, Call *call, uint32_t i, const Type *need
 }
 
 /* Unifies the arguments with the parameters; what is known of an argument stays as precise as it is. False after a diagnostic. */
-static bool pass_arguments(Checker *ck, Call *call, const Type *f, const Type *poly)
+static bool pass_arguments(Checker *ck, Call *call, const Type *f, const Type *poly, size_t own)
 {
     bool ok = true;
+    ck->own_holes = own;
     for (uint32_t i = 0; i < call->args.n; i++) {
         Rule rule = {"an argument has the type of its parameter",
                      {.slot = &call->callee, .part = i + 1, .call = call},
                      {.slot = &call->args.at[i]}};
-        if (unify_by(ck, rule, f->parts[i], call->args.at[i]->type, WIDEN_LEFT))
+        if (unify_by(ck, rule, f->parts[i], call->args.at[i]->type, WIDEN_LEFT, FLOW_TO_A))
             continue;
         wrong_argument(ck, call, i, f->parts[i],
                        poly && mentions(poly->parts[i], poly->n_params, poly->params));
         ok = false;
     }
+    ck->own_holes = SIZE_MAX;
     return ok;
 }
 
@@ -222,6 +224,7 @@ static const Type *call_constructor(Checker *ck, Call *call, const Constructor *
 {
     if (!call->callee->type)
         set_type(ck, call->callee, type_of_constructor(ck->cx, con));
+    size_t own = ck->holes.n;
     const Type **with = type_arguments(ck, con, call->base.span);
     const TypeDef *def = con->type;
     const Type *result = infer_constructor(ck, con, call->base.span, with);
@@ -231,16 +234,18 @@ static const Type *call_constructor(Checker *ck, Call *call, const Constructor *
         holes_poison(ck, result);
         return result;
     }
+    ck->own_holes = own;
     for (uint32_t i = 0; i < con->n; i++) {
         const Type *field = type_subst(ck->cx, con->fields[i], def->n_params, def->params, with);
         Rule rule = {"an argument of a constructor has the type of its field",
                      {.slot = &call->callee, .part = i + 1, .call = call},
                      {.slot = &call->args.at[i]}};
-        if (unify_by(ck, rule, field, call->args.at[i]->type, WIDEN_LEFT))
+        if (unify_by(ck, rule, field, call->args.at[i]->type, WIDEN_LEFT, FLOW_TO_A))
             continue;
         wrong_argument(ck, call, i, field, mentions(con->fields[i], def->n_params, def->params));
         holes_poison(ck, result);
     }
+    ck->own_holes = SIZE_MAX;
     return result;
 }
 
@@ -255,7 +260,7 @@ static const Type *call_unknown(Checker *ck, Call *call, const Type *callee)
     Rule rule = {"what is called is a function of these arguments",
                  {.slot = &call->callee},
                  {.span = call->base.span}};
-    if (unify_by(ck, rule, callee, f, WIDEN_BOTH))
+    if (unify_by(ck, rule, callee, f, WIDEN_BOTH, FLOW_TO_A))
         return result;
     report_misfit(ck, call->base.span, "the callee", callee, f);
     return ck->cx->poison;
@@ -264,6 +269,7 @@ static const Type *call_unknown(Checker *ck, Call *call, const Type *callee)
 static const Type *call_function(Checker *ck, Call *call, const Type *f)
 {
     const Type *poly = f->n_params ? f : NULL;
+    size_t own = ck->holes.n;
     if (poly) {
         const Type **with = arena_new_array(&ck->scratch, const Type *, f->n_params);
         f = instantiate(ck, f,
@@ -277,7 +283,7 @@ static const Type *call_function(Checker *ck, Call *call, const Type *f)
         holes_poison(ck, poly ? f : f->result);
         return f->result;
     }
-    bool fits = pass_arguments(ck, call, f, poly);
+    bool fits = pass_arguments(ck, call, f, poly, own);
     if (!fits && poly)
         holes_poison(ck, f);
     else if (!fits) /* what it returns may be unknown for that reason */

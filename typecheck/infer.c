@@ -136,7 +136,7 @@ static const Type *finish_function(Checker *ck, Function *fn)
                               : "a function returns what its body is",
                  {.e = &fn->base, .part = fn->params.n + 1},
                  {.slot = tail(&fn->body)}};
-    if (!unify_by(ck, rule, t->result, body, WIDEN_BOTH))
+    if (!unify_by(ck, rule, t->result, body, WIDEN_BOTH, FLOW_TO_A))
         report_misfit(ck, tail_span(ck, &fn->body), "the function's result", body, t->result);
     return t;
 }
@@ -173,7 +173,8 @@ static void let_value(Checker *ck, Let *let)
                                : "a function is the one that its body calls by its variable",
                  {.e = &v->base},
                  {.slot = tail(&let->value)}};
-    const Type *both = unify_by(ck, rule, declared, value, WIDEN_LEFT);
+    const Type *both =
+        unify_by(ck, rule, declared, value, WIDEN_LEFT, typed ? FLOW_TO_A : FLOW_JOIN);
     if (!both) {
         Diag *d = report_misfit(ck, v->base.span, "the value", value, declared);
         diag_label(d, ir_use_span(ck->home, &let->value), "this is `%s`",
@@ -190,7 +191,7 @@ static void if_cond(Checker *ck, If *e)
 {
     const Type *boolean = type_bool(ck->cx);
     Rule rule = {"a condition is a `bool`", {.span = e->base.span}, {.slot = &e->cond}};
-    if (unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE))
+    if (unify_by(ck, rule, boolean, e->cond->type, WIDEN_NONE, FLOW_TO_A))
         return;
     report_misfit(ck, ir_use_span(ck->home, &e->cond), "the condition", e->cond->type, boolean);
 }
@@ -201,7 +202,7 @@ static const Type *finish_if(Checker *ck, If *e)
     Rule rule = {"both branches of an `if` have one type",
                  {.slot = tail(&e->then)},
                  {.slot = tail(&e->otherwise)}};
-    const Type *both = unify_by(ck, rule, then, otherwise, WIDEN_BOTH);
+    const Type *both = unify_by(ck, rule, then, otherwise, WIDEN_BOTH, FLOW_JOIN);
     if (both)
         return both;
     Diag *d = report_misfit(ck, e->base.span, "the second branch", otherwise, then);
@@ -223,7 +224,7 @@ static const Type *content_of(Checker *ck, Expr *const *ref, Span span)
     if (t->kind == TYPE_HOLE) {
         const Type *content = hole_new(ck, (HoleInfo){HOLE_PATTERN, span, NULL, NULL});
         Rule rule = {"what is read or written is a reference", {.slot = ref}, {.span = span}};
-        unify_by(ck, rule, t, type_ref(ck->cx, content), WIDEN_BOTH);
+        unify_by(ck, rule, t, type_ref(ck->cx, content), WIDEN_BOTH, FLOW_TO_A);
         return content;
     }
     Diag *d = diag_error(ck->cx->diags, E0201_MISMATCH, span,
@@ -240,7 +241,7 @@ static const Type *finish_write(Checker *ck, RefWrite *e)
     Rule rule = {"what is written has the type of the reference's content",
                  {.slot = &e->ref},
                  {.slot = &e->value}};
-    if (!unify_by(ck, rule, content, e->value->type, WIDEN_LEFT)) {
+    if (!unify_by(ck, rule, content, e->value->type, WIDEN_LEFT, FLOW_TO_A)) {
         Diag *d =
             report_misfit(ck, e->base.span, "the value that is written", e->value->type, content);
         diag_label(d, ir_use_span(ck->home, &e->ref), "this is `%s`",
@@ -275,7 +276,7 @@ static const Type *finish_match(Checker *ck, Match *e)
         Rule rule = {"all clauses of a `match` have one type",
                      {.slot = first},
                      {.slot = tail(&e->clauses.at[i].body)}};
-        const Type *both = unify_by(ck, rule, t, body->type, WIDEN_BOTH);
+        const Type *both = unify_by(ck, rule, t, body->type, WIDEN_BOTH, FLOW_JOIN);
         if (both) {
             t = both;
             continue;

@@ -47,6 +47,7 @@ typedef struct Hole {
     uint32_t rank; /* of the tree of holes that are bound to it */
     HoleInfo info;
     RelationLink *first, *last; /* the relations that look at it */
+    bool wanted; /* somewhere a value of its type is wanted: it cannot be bound to less */
 } Hole;
 
 /* What a constraint puts on one side: the expression in a slot, a node as it is declared, or what is written at a place. */
@@ -88,6 +89,7 @@ struct Relation {
 /* Why the last unification failed: the innermost types that differ. */
 typedef enum MisfitKind {
     MISFIT_TYPES,
+    MISFIT_LESS, /* functions, of which the one that is found fits fewer types than the one that is needed */
     MISFIT_RANK,
     MISFIT_DIMS,
     MISFIT_DTYPE,
@@ -108,6 +110,16 @@ typedef struct Misfit {
 /* Whose known types may become less precise when the other side is: `Tensor[(2)]` with `Tensor[(?)]` gives the latter. */
 typedef enum Widen { WIDEN_BOTH, WIDEN_LEFT, WIDEN_NONE } Widen;
 
+/* Where values go, which says whose type parameters may be chosen: a value that can be called at each type is also one that can be called
+ * at a single one, and not the other way. */
+typedef enum Flow {
+    FLOW_TO_A, /* what is a b is used as an a */
+    FLOW_TO_B,
+    FLOW_JOIN, /* either is used as what comes out */
+    FLOW_MEET, /* what comes out is used as either */
+    FLOW_SAME, /* in both ways, as what a reference holds */
+} Flow;
+
 typedef enum TaskKind {
     TASK_VISIT, /* infer the node unless it has a type */
     TASK_LET_VALUE, /* the value of a let is done: type its variable */
@@ -121,9 +133,9 @@ typedef struct Task {
     TaskKind kind;
 } Task;
 
-/* A `_` in a written type. */
+/* A hole for a type that was written. */
 typedef struct Asked {
-    const Type *hole;
+    const Type *hole, *written;
     Span span;
 } Asked;
 
@@ -154,7 +166,8 @@ struct Checker {
     Vec(Task) tasks;
     Vec(Expr *) open; /* nodes whose types have holes */
     Vec(Instance) instances;
-    Vec(Asked) asked;
+    Vec(Asked) asked; /* `_` */
+    Vec(Asked) operators; /* types of operators: which one it is, its use says */
     bool answers; /* are wanted */
     PtrMap *unsaid; /* nodes that do not say their types; NULL: they are errors */
     Vec(Hole *) holes;
@@ -173,6 +186,13 @@ struct Checker {
     Story *story; /* NULL: nobody wants to know */
     uint64_t work; /* of the current unification */
     uint32_t depth;
+    Flow flow;
+    bool lessened; /* type parameters were chosen */
+    bool in_own; /* a lies in what a hole of the call in work is bound to */
+    /* From which on holes are of the call in work: what they are bound to may become less as long as nobody wants it. */
+    size_t own_holes;
+    /* TypeDef -> itself where its values only hold what its type parameters are (unify.c), the checker where not. */
+    PtrMap variance;
 };
 
 /* ---- unify.c ------------------------------------------------------------------------------------------------------- */
@@ -188,10 +208,11 @@ void holes_poison(Checker *ck, const Type *t);
 
 /* Whether two extents agree, and what both are. */
 bool unify_dim(Dim a, Dim b, Dim *out);
-/* The type that both are, as precise as both allow; NULL when there is none (then `misfit` says why, nothing is reported). */
-const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen);
+/* The type that both are, as precise as both allow, where values go as `flow` says; NULL when there is none (then `misfit` says why, nothing
+ * is reported). */
+const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen, Flow flow);
 /* The same for a reason, which the story tells and a message about the failure shows. */
-const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen);
+const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen, Flow flow);
 /* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                     const Type *needed);

@@ -33,7 +33,7 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
         const Type *hole = hole_new(ck, written);
         story_unknown(ck, hole, written);
         if (ck->answers && !span_is_none(t->span))
-            vec_push(&ck->asked, &ck->scratch, ((Asked){hole, t->span}));
+            vec_push(&ck->asked, &ck->scratch, ((Asked){hole, t, t->span}));
         return hole;
     }
     const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);
@@ -54,11 +54,28 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
     return t;
 }
 
+/* `fn [A, B, C](A, B) -> C` is the type of no function that gives something back, only that of an operator: its relation, which the text does
+ * not say, decides the result. */
+static bool is_of_operator(const Type *t)
+{
+    if (t->kind != TYPE_FUNC || t->n_params != t->n + 1 || t->params[t->n]->op)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->parts[i]->kind != TYPE_VAR || t->parts[i]->var != t->params[i])
+            return false;
+    return t->result->kind == TYPE_VAR && t->result->var == t->params[t->n];
+}
+
 const Type *written_type(Checker *ck, const Type *t, HoleInfo info)
 {
     if (!kind_ok(ck, t, info.span))
         return ck->cx->poison;
-    return own_holes(ck, t, &info);
+    if (!is_of_operator(t))
+        return own_holes(ck, t, &info);
+    const Type *hole = hole_new(ck, info);
+    story_unknown(ck, hole, info);
+    vec_push(&ck->operators, &ck->scratch, ((Asked){hole, t, info.span}));
+    return hole;
 }
 
 void check_typedef(Checker *ck, const TypeDef *def)

@@ -30,7 +30,7 @@ static void type_pattern_var(Checker *ck, Var *v, const Type *t)
     Rule rule = {"what a variable of a pattern stands for has the declared type",
                  {.e = &v->base},
                  {.slot = &ck->match->scrutinee}};
-    const Type *both = unify_by(ck, rule, declared, t, WIDEN_LEFT);
+    const Type *both = unify_by(ck, rule, declared, t, WIDEN_LEFT, FLOW_TO_A);
     if (!both)
         report_misfit(ck, v->base.span, "what the pattern takes apart", t, declared);
     if (!typed)
@@ -63,7 +63,7 @@ static bool type_con_pattern(Checker *ck, const Pattern *p, const Type *t, Facin
         Rule rule = {"what is matched belongs to the constructor's type",
                      {.slot = &ck->match->scrutinee},
                      {.span = p->span}};
-        unify_by(ck, rule, t, adt, WIDEN_BOTH);
+        unify_by(ck, rule, t, adt, WIDEN_BOTH, FLOW_TO_A);
     }
     bool ok = adt->kind == TYPE_POISON || (adt->kind == TYPE_ADT && adt->def == con->type);
     if (!ok)
@@ -100,7 +100,7 @@ static bool type_tuple_pattern(Checker *ck, const Pattern *p, const Type *t, Fac
         Rule rule = {"what is matched is a tuple of as many fields",
                      {.slot = &ck->match->scrutinee},
                      {.span = p->span}};
-        unify_by(ck, rule, t, tuple, WIDEN_BOTH);
+        unify_by(ck, rule, t, tuple, WIDEN_BOTH, FLOW_TO_A);
     }
     if (tuple->kind == TYPE_TUPLE && tuple->n == p->n) {
         push_fields(ck, todo, p, p->n, tuple->parts);

@@ -221,6 +221,18 @@ static void use_old_instances(Checker *ck)
     solve(ck);
 }
 
+/* Nobody said which operator is meant. */
+static void use_written_operators(Checker *ck)
+{
+    for (size_t i = 0; i < ck->operators.n; i++) {
+        const Type *hole = type_find(ck->operators.at[i].hole);
+        if (hole->kind == TYPE_HOLE)
+            hole_bind(ck, hole, ck->operators.at[i].written);
+    }
+    ck->operators.n = 0;
+    solve(ck);
+}
+
 static void forgive_blamed(Checker *ck)
 {
     for (size_t i = 0; i < ck->blamed.n; i++)
@@ -383,6 +395,7 @@ static void settle(Checker *ck)
 {
     solve(ck);
     use_old_instances(ck);
+    use_written_operators(ck);
     forgive_blamed(ck);
     Slots slots = {0};
     for (size_t i = 0; i < ck->open.n; i++)
@@ -467,6 +480,7 @@ bool typecheck_module(Ctx *cx, Module *m, const Module *env)
 bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
 {
     Checker ck = {.cx = cx,
+                  .own_holes = SIZE_MAX,
                   .m = m,
                   .env = env,
                   .home = m,
@@ -493,6 +507,7 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     diags_sort(cx->diags, before);
     why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);
+    ptrmap_deinit(&ck.variance);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);
     cx->open = outer;

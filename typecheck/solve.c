@@ -123,6 +123,7 @@ static DiagCode misfit_code(const Checker *ck)
     case MISFIT_RANK: return E0202_SHAPE;
     case MISFIT_DTYPE: return E0203_DTYPE;
     case MISFIT_TYPES:
+    case MISFIT_LESS:
     case MISFIT_ARITY:
     case MISFIT_WORK: return E0201_MISMATCH;
     case MISFIT_INFINITE: return E0214_INFINITE_TYPE;
@@ -137,7 +138,7 @@ static bool rel_assign(Rel *rel, int which, const Type *t)
     Checker *ck = run->ck;
     Relation *r = run->relation;
     if (which < 0) {
-        if (unify(ck, r->out, t, WIDEN_LEFT)) {
+        if (unify(ck, r->out, t, WIDEN_LEFT, FLOW_TO_A)) {
             rel->out = type_resolve(ck->cx, r->out);
             return true;
         }
@@ -146,7 +147,7 @@ static bool rel_assign(Rel *rel, int which, const Type *t)
                   type_str(ck->cx, type_resolve(ck->cx, r->out)));
         return false;
     }
-    if (unify(ck, r->in[which], t, WIDEN_NONE)) {
+    if (unify(ck, r->in[which], t, WIDEN_NONE, FLOW_TO_A)) {
         r->now[which] = type_resolve(ck->cx, r->in[which]);
         return true;
     }
@@ -183,7 +184,7 @@ static RelResult project(Checker *ck, Relation *r)
         return REL_WAIT;
     if (tuple->kind == TYPE_TUPLE && r->index >= 0 && r->index < tuple->n) {
         const Type *field = tuple->parts[r->index];
-        if (unify(ck, r->out, field, WIDEN_LEFT))
+        if (unify(ck, r->out, field, WIDEN_LEFT, FLOW_TO_A))
             return REL_DONE;
         ck->rule = (Rule){NULL, {.span = r->span}, {.span = r->in_spans[0]}};
         report_misfit(ck, r->span, "the field", field, r->out);

@@ -191,17 +191,17 @@ void story_failed(Checker *ck, const Diag *d)
 
 /* ---- unification for a reason ----------------------------------------------------------------------------------------------------- */
 
-const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen)
+const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen, Flow flow)
 {
     ck->rule = rule;
     if (!story_begin(ck))
-        return unify(ck, a, b, widen);
+        return unify(ck, a, b, widen, flow);
     StoryEvent e = {.kind = STORY_UNIFY, .rule = rule.text, .n_places = 2};
     e.places[0] = story_side(ck, rule.needed, a);
     e.places[1] = story_side(ck, rule.found, b);
     e.at = e.places[1].span;
     e.before = story_text(ck, "%s = %s", e.places[0].text, e.places[1].text);
-    const Type *both = unify(ck, a, b, widen);
+    const Type *both = unify(ck, a, b, widen, flow);
     e.result = both ? STORY_DECIDED : STORY_FAILED;
     story_end(ck, e);
     return both;

@@ -210,6 +210,88 @@ static const Type *unify_tensors(Checker *ck, const Type *a, const Type *b)
     return type_tensor(ck->cx, a->dtype, a->n, dims);
 }
 
+/* Where values go that are given to the functions of which a and b are the types. */
+static Flow flow_of_arguments(Flow f)
+{
+    static const Flow turned[] = {[FLOW_TO_A] = FLOW_TO_B,
+                                  [FLOW_TO_B] = FLOW_TO_A,
+                                  [FLOW_JOIN] = FLOW_MEET,
+                                  [FLOW_MEET] = FLOW_JOIN,
+                                  [FLOW_SAME] = FLOW_SAME};
+    return turned[f];
+}
+
+/* A data type that others are reached from, and which it was reached from. */
+typedef struct Reached {
+    const TypeDef *def;
+    size_t from;
+} Reached;
+
+typedef struct Reach {
+    Vec(Reached) defs;
+    TypeVec types; /* that the fields of the one in work hold */
+    PtrMap seen; /* types, data types */
+} Reach;
+
+/* Whether the fields of data type i hold no function and no reference; adds the data types that they hold. */
+static bool fields_only_hold(Checker *ck, Reach *r, size_t i)
+{
+    const TypeDef *def = r->defs.at[i].def;
+    r->types.n = 0;
+    for (uint32_t c = 0; c < def->n_cons; c++)
+        for (uint32_t f = 0; f < def->cons[c]->n; f++)
+            vec_push(&r->types, &ck->scratch, def->cons[c]->fields[f]);
+    while (r->types.n > 0) {
+        const Type *t = type_find(vec_pop(&r->types));
+        const TypeDef *known = t->kind == TYPE_ADT ? ptrmap_find(&ck->variance, t->def) : NULL;
+        if (t->kind == TYPE_FUNC || t->kind == TYPE_REF || (known && known != t->def))
+            return false;
+        if ((t->kind != TYPE_TUPLE && t->kind != TYPE_ADT) || ptrmap_has(&r->seen, t))
+            continue;
+        ptrmap_put(&r->seen, t, ck);
+        for (uint32_t k = 0; k < t->n; k++)
+            vec_push(&r->types, &ck->scratch, t->parts[k]);
+        if (t->kind != TYPE_ADT || known || ptrmap_has(&r->seen, t->def))
+            continue;
+        ptrmap_put(&r->seen, t->def, ck);
+        vec_push(&r->defs, &ck->scratch, ((Reached){t->def, i}));
+    }
+    return true;
+}
+
+/* Whether values of the data type only hold what its type parameters are, so that a type argument may be any that the values fit: nothing that
+ * can be reached from its fields is a function, which would take such a value, or a reference, which could be given one. */
+static bool only_holds(Checker *ck, const TypeDef *def)
+{
+    const TypeDef *known = ptrmap_find(&ck->variance, def);
+    if (known)
+        return known == def;
+    Reach r = {0};
+    vec_push(&r.defs, &ck->scratch, ((Reached){def, 0}));
+    ptrmap_put(&r.seen, def, ck);
+    size_t i = 0;
+    while (i < r.defs.n && fields_only_hold(ck, &r, i))
+        i++;
+    bool good = i == r.defs.n;
+    /* What can be reached from a good one is good, and from where a bad one can be reached is bad. */
+    for (size_t k = 0; good && k < r.defs.n; k++)
+        ptrmap_put(&ck->variance, r.defs.at[k].def, (void *)(uintptr_t)r.defs.at[k].def);
+    for (; !good && i > 0; i = r.defs.at[i].from)
+        ptrmap_put(&ck->variance, r.defs.at[i].def, ck);
+    if (!good)
+        ptrmap_put(&ck->variance, def, ck);
+    ptrmap_deinit(&r.seen);
+    return good;
+}
+
+static Flow flow_of_parts(Checker *ck, const Type *t)
+{
+    if (t->kind == TYPE_FUNC)
+        return flow_of_arguments(ck->flow);
+    bool both_ways = t->kind == TYPE_REF || (t->kind == TYPE_ADT && !only_holds(ck, t->def));
+    return both_ways ? FLOW_SAME : ck->flow;
+}
+
 /* The parts of both, joined; a or b itself when all are its own. */
 static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen widen)
 {
@@ -218,6 +300,8 @@ static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen 
     const Type *few[8];
     const Type **parts = a->n <= 8 ? few : arena_new_array(&ck->scratch, const Type *, a->n);
     bool is_a = true, is_b = true;
+    Flow flow = ck->flow;
+    ck->flow = flow_of_parts(ck, a);
     for (uint32_t i = 0; i < a->n; i++) {
         parts[i] = unify_step(ck, a->parts[i], b->parts[i], widen);
         if (!parts[i])
@@ -225,6 +309,7 @@ static const Type *unify_parts(Checker *ck, const Type *a, const Type *b, Widen 
         is_a = is_a && parts[i] == a->parts[i];
         is_b = is_b && parts[i] == b->parts[i];
     }
+    ck->flow = flow;
     const Type *result = NULL;
     if (a->kind == TYPE_FUNC) {
         result = unify_step(ck, a->result, b->result, widen);
@@ -286,14 +371,31 @@ static const Op *op_behind(const Type *f)
     return f->n_params ? f->params[f->n_params - 1]->op : NULL;
 }
 
+/* Whether what is an a has a choice for its type parameters: it is a value, or a hole of a call whose arguments are still looked at. */
+static bool may_lessen_a(const Checker *ck)
+{
+    return ck->flow == FLOW_TO_B || ck->flow == FLOW_JOIN || (ck->flow == FLOW_TO_A && ck->in_own);
+}
+
+static bool may_lessen_b(const Checker *ck)
+{
+    return ck->flow == FLOW_TO_A || ck->flow == FLOW_JOIN;
+}
+
 static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Widen widen)
 {
     if (a->n != b->n)
         return misfit(ck, MISFIT_ARITY, a, b);
     /* An operator's type that was written says the same; different operators have the same parameters and mean different things. */
     const Op *op_a = op_behind(a), *op_b = op_behind(b);
+    bool written = op_a != op_b && (!op_a || !op_b) && type_equal(a, b);
+    bool less_a = written ? op_b != NULL : a->n_params > (op_a != op_b ? 0 : b->n_params);
+    bool less_b = written ? op_a != NULL : b->n_params > (op_a != op_b ? 0 : a->n_params);
+    if ((less_a && !may_lessen_a(ck)) || (less_b && !may_lessen_b(ck)))
+        return misfit(ck, MISFIT_LESS, a, b);
+    ck->lessened = ck->lessened || less_a || less_b;
     if (op_a != op_b) {
-        if ((!op_a || !op_b) && type_equal(a, b))
+        if (written)
             return op_a ? a : b;
         a = a->n_params ? drop_params(ck, a, 0) : a;
         b = b->n_params ? drop_params(ck, b, 0) : b;
@@ -342,6 +444,7 @@ static void join(Checker *ck, const Type *a, const Type *b)
         root->rank++;
     if (leaf->info.origin < root->info.origin)
         root->info = leaf->info;
+    root->wanted = root->wanted || leaf->wanted;
     hole_bind(ck, &leaf->type, &root->type);
 }
 
@@ -354,6 +457,20 @@ static const Type *fill(Checker *ck, const Type *hole, const Type *t)
     return hole;
 }
 
+static void note_wanted(Checker *ck, const Type *hole)
+{
+    Hole *h = hole_of(ck, hole);
+    if (h)
+        h->wanted = true;
+}
+
+/* Whether nobody has relied on what the hole is bound to. */
+static bool may_become_less(Checker *ck, const Type *hole)
+{
+    Hole *h = hole_of(ck, hole);
+    return h && h->type.id >= ck->own_holes && !h->wanted;
+}
+
 static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen widen)
 {
     const Type *ha = hole_last(a), *hb = hole_last(b);
@@ -361,6 +478,11 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
         return a;
     if (++ck->work > WORK_MOST || ck->depth > TYPE_DEPTH_MOST)
         return misfit(ck, MISFIT_WORK, a, b);
+    bool wanted = ck->flow != FLOW_TO_A && ck->flow != FLOW_JOIN;
+    if (wanted && ha)
+        note_wanted(ck, ha);
+    if (wanted && hb)
+        note_wanted(ck, hb);
     if (ha && hb && !ha->bound && !hb->bound) {
         join(ck, ha, hb);
         return a;
@@ -374,21 +496,30 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
         return a;
     if (known_a->kind == TYPE_POISON)
         return b;
+    bool in_own = ck->in_own, lessened = ck->lessened;
+    bool own = ha && widen != WIDEN_NONE && may_become_less(ck, ha);
+    ck->in_own = in_own || own;
+    ck->lessened = false;
     ck->depth++;
     const Type *both = unify_known(ck, known_a, known_b, widen);
     ck->depth--;
+    bool less = ck->lessened;
+    ck->in_own = in_own;
+    ck->lessened = lessened || less;
     if (!both)
         return NULL;
-    if (ha && both != known_a && widen != WIDEN_NONE)
+    if (ha && both != known_a && widen != WIDEN_NONE && (!less || own))
         hole_bind(ck, ha, both);
-    if (hb && both != known_b && widen == WIDEN_BOTH)
+    if (hb && both != known_b && widen == WIDEN_BOTH && !less)
         hole_bind(ck, hb, both);
     return both == known_a ? a : both == known_b ? b : both;
 }
 
-const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen)
+const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen, Flow flow)
 {
     ck->work = 0;
+    ck->flow = flow;
+    ck->in_own = ck->lessened = false;
     return unify_step(ck, a, b, widen);
 }
 
@@ -449,6 +580,7 @@ static void note_misfit(Checker *ck, Diag *d, bool inside)
     case MISFIT_RANK:
     case MISFIT_WORK: return;
     case MISFIT_TYPES:
+    case MISFIT_LESS:
     case MISFIT_DTYPE:
     case MISFIT_ARITY:
     case MISFIT_INFINITE: break;
@@ -554,12 +686,32 @@ static void help_bool(Diag *d, const Type *found)
                   dtype_is_float(found->dtype) ? "… != 0f" : "… != 0");
 }
 
+static void help_less(Diag *d, const Op *a, const Op *b)
+{
+    if (a && b)
+        diag_help(d,
+                  "`%s` and `%s` have types of their own; a function says which one is meant: "
+                  "`fn (%%x: Tensor[(2), float32]) { … }`",
+                  a->name, b->name);
+    else if (a || b)
+        diag_help(d,
+                  "`%s` does not take every type; a function says which one is meant: "
+                  "`fn (%%x: Tensor[(2), float32]) { … }`",
+                  a ? a->name : b->name);
+    else
+        diag_help(d, "what is needed can be called at any type: `fn [A](%%x: A) -> A { … }` is so");
+}
+
 /* The next step, where the misfit is one of whole types. */
 static void help_misfit(Checker *ck, Diag *d, const Type *found, const Type *needed)
 {
     const Type *bool_type = type_bool(ck->cx);
     if (d->helps || found->kind == TYPE_POISON)
         return;
+    if (ck->misfit.kind == MISFIT_LESS) {
+        help_less(d, op_behind(ck->misfit.a), op_behind(ck->misfit.b));
+        return;
+    }
     if (found->kind != TYPE_TENSOR || needed->kind != TYPE_TENSOR) {
         help_value(d, found, needed);
         return;

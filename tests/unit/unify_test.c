@@ -47,7 +47,7 @@ static const char *text(Fixture *f, const Type *t)
 
 static const char *both(Fixture *f, const Type *a, const Type *b)
 {
-    return text(f, unify(&f->ck, a, b, WIDEN_BOTH));
+    return text(f, unify(&f->ck, a, b, WIDEN_BOTH, FLOW_TO_A));
 }
 
 static void test_tensors(Fixture *f)
@@ -87,13 +87,13 @@ static void test_widening(Fixture *f)
 {
     const Type *known = tensor(f, 1, (Dim[]){2}), *any = tensor(f, 1, (Dim[]){DIM_ANY});
     const Type *a = hole(f), *b = hole(f);
-    unify(&f->ck, a, known, WIDEN_BOTH);
-    unify(&f->ck, b, known, WIDEN_BOTH);
-    CHECK_TEXT(text(f, unify(&f->ck, a, any, WIDEN_NONE)), "Tensor[(?), float32]");
+    unify(&f->ck, a, known, WIDEN_BOTH, FLOW_TO_A);
+    unify(&f->ck, b, known, WIDEN_BOTH, FLOW_TO_A);
+    CHECK_TEXT(text(f, unify(&f->ck, a, any, WIDEN_NONE, FLOW_TO_A)), "Tensor[(?), float32]");
     CHECK_TEXT(text(f, a), "Tensor[(2), float32]");
-    unify(&f->ck, any, a, WIDEN_LEFT);
+    unify(&f->ck, any, a, WIDEN_LEFT, FLOW_TO_A);
     CHECK_TEXT(text(f, a), "Tensor[(2), float32]");
-    unify(&f->ck, b, any, WIDEN_LEFT);
+    unify(&f->ck, b, any, WIDEN_LEFT, FLOW_TO_A);
     CHECK_TEXT(text(f, b), "Tensor[(?), float32]");
     CHECK_TEXT(text(f, a), "Tensor[(2), float32]");
 }
@@ -110,8 +110,21 @@ static void test_functions(Fixture *f)
     const Type *a = identity(f, "A"), *b = identity(f, "B");
     CHECK_TEXT(both(f, a, b), "fn [A](A) -> A");
     const Type *arg = int32_type(f), *result = hole(f);
-    CHECK_TEXT(both(f, a, type_func(&f->cx, 0, NULL, 1, &arg, result)), "fn (int32) -> int32");
+    CHECK_TEXT(both(f, type_func(&f->cx, 0, NULL, 1, &arg, result), a), "fn (int32) -> int32");
     CHECK_TEXT(text(f, result), "int32");
+    /* What can be called at one type is none that can be called at each, and either is enough where the result is called at one. */
+    const Type *one = type_func(&f->cx, 0, NULL, 1, &arg, arg);
+    CHECK_TEXT(both(f, a, one), "none");
+    CHECK(f->ck.misfit.kind == MISFIT_LESS);
+    CHECK_TEXT(text(f, unify(&f->ck, a, one, WIDEN_BOTH, FLOW_JOIN)), "fn (int32) -> int32");
+    CHECK_TEXT(text(f, unify(&f->ck, one, a, WIDEN_BOTH, FLOW_SAME)), "none");
+    /* For what takes them it is the other way. */
+    const Type *takes_each = type_func(&f->cx, 0, NULL, 1, &a, arg);
+    const Type *takes_one = type_func(&f->cx, 0, NULL, 1, &one, arg);
+    CHECK_TEXT(both(f, takes_each, takes_one), "fn (fn (int32) -> int32) -> int32");
+    CHECK_TEXT(both(f, takes_one, takes_each), "none");
+    CHECK_TEXT(text(f, unify(&f->ck, takes_one, takes_each, WIDEN_BOTH, FLOW_JOIN)), "none");
+    CHECK_TEXT(both(f, type_ref(&f->cx, one), type_ref(&f->cx, a)), "none");
     CHECK_TEXT(
         both(f, type_func(&f->cx, 0, NULL, 1, &arg, arg), type_func(&f->cx, 0, NULL, 0, NULL, arg)),
         "none");
@@ -132,10 +145,10 @@ static void test_size(Fixture *f)
     const Type *first = hole(f), *last = first;
     for (int i = 0; i < 20000; i++) {
         const Type *next = hole(f);
-        unify(&f->ck, next, last, WIDEN_BOTH);
+        unify(&f->ck, next, last, WIDEN_BOTH, FLOW_TO_A);
         last = next;
     }
-    unify(&f->ck, last, int32_type(f), WIDEN_BOTH);
+    unify(&f->ck, last, int32_type(f), WIDEN_BOTH, FLOW_TO_A);
     CHECK_TEXT(text(f, first), "int32");
 
     const Type *a = hole(f), *b = hole(f);
@@ -143,7 +156,7 @@ static void test_size(Fixture *f)
         a = type_tuple(&f->cx, 2, (const Type *[]){a, a});
         b = type_tuple(&f->cx, 2, (const Type *[]){b, b});
     }
-    CHECK(!unify(&f->ck, a, b, WIDEN_BOTH) || f->ck.work <= 2000000);
+    CHECK(!unify(&f->ck, a, b, WIDEN_BOTH, FLOW_TO_A) || f->ck.work <= 2000000);
 }
 
 int main(void)
