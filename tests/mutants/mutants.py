@@ -104,6 +104,7 @@ ARGUED = {
     "16b5e07f0e": "the part that a thread copies is a byte longer, and all is still copied",
     "043e80c4c5": "data are made the long way: it costs only speed",
     "0b7abbc883": "the log is emptied all the same, and once more the next time",
+    "11b9f517b7": "the sums run over their axes in the order that they are written in, and are made another way where it is no good one: it costs only speed",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 
