@@ -29,10 +29,9 @@ ARGUED = [
     ("session/compiled.c", "compiled code cannot be run", "only where the plug-in is not installed, whose code it is"),
     ("session/compiled_c.c", "E0403_FORMAT", CHECKED),
     ("session/sass.c", "E0401_FILE", MEMORY),
-    ("session/stages.c", "there are the engines", CHECKED),  # the command line knows them
     ("te/op_eval.c", "gives an extent below zero", CHECKED),
     ("te/op_eval.c", "is no tensor", CHECKED),
-    ("te/reduce.c", "than can be counted", "what is reduced lies in memory"),
+    ("te/reduce.c", "E0503_MEMORY, run->span", "what is reduced lies in memory"),
     ("typecheck/kind.c", "E0213_TYPE_ARGUMENTS", CHECKED),  # by the parser, and where graphs are read
     ("typecheck/module.c", "decides the result of", MISTAKE),
     ("typecheck/module.c", "the type of this field", MISTAKE),

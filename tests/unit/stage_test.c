@@ -31,6 +31,8 @@ int main(void)
     RelaySession *s = relay_session_new(&(RelayOptions){.threads = 1});
     CHECK(refused(s, "link", (RelayParam){"out", "a"}, "there is no stage `link`"));
     CHECK(refused(s, "run", (RelayParam){"O", "9"}, "`-O 9`: the levels are 0 to 5"));
+    CHECK(refused(s, "run", (RelayParam){"exec", "fast"},
+                  "`--exec fast`: there are the engines auto, interp, jit and gpu"));
     CHECK(refused(s, "bench", (RelayParam){"exec", "fast"},
                   "`--exec fast`: there are the engines auto, interp, jit and gpu"));
     relay_session_free(s);
