@@ -134,10 +134,9 @@ typedef struct Task {
 } Task;
 
 /* A hole for a type that was written. */
-typedef struct Asked {
+typedef struct Written {
     const Type *hole, *written;
-    Span span;
-} Asked;
+} Written;
 
 /* Type arguments of a call, resolved at the end. */
 typedef struct Instance {
@@ -166,8 +165,8 @@ struct Checker {
     Vec(Task) tasks;
     Vec(Expr *) open; /* nodes whose types have holes */
     Vec(Instance) instances;
-    Vec(Asked) asked; /* `_` */
-    Vec(Asked) operators; /* types of operators: which one it is, its use says */
+    Vec(Written) asked; /* `_` */
+    Vec(Written) operators; /* types of operators: which one it is, its use says */
     bool answers; /* are wanted */
     PtrMap *unsaid; /* nodes that do not say their types; NULL: they are errors */
     Vec(Hole *) holes;

@@ -33,7 +33,7 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
         const Type *hole = hole_new(ck, written);
         story_unknown(ck, hole, written);
         if (ck->answers && !span_is_none(t->span))
-            vec_push(&ck->asked, &ck->scratch, ((Asked){hole, t, t->span}));
+            vec_push(&ck->asked, &ck->scratch, ((Written){hole, t}));
         return hole;
     }
     const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);
@@ -74,7 +74,7 @@ const Type *written_type(Checker *ck, const Type *t, HoleInfo info)
         return own_holes(ck, t, &info);
     const Type *hole = hole_new(ck, info);
     story_unknown(ck, hole, info);
-    vec_push(&ck->operators, &ck->scratch, ((Asked){hole, t, info.span}));
+    vec_push(&ck->operators, &ck->scratch, ((Written){hole, t}));
     return hole;
 }
 

@@ -311,7 +311,7 @@ static void answer_holes(Checker *ck)
     for (size_t i = 0; i < ck->asked.n; i++) {
         const Type *t = type_resolve(ck->cx, ck->asked.at[i].hole);
         if (!t->open && !type_is_poison(t))
-            diag_error(ck->cx->diags, N0201_HOLE, ck->asked.at[i].span, "`_` is `%s`",
+            diag_error(ck->cx->diags, N0201_HOLE, ck->asked.at[i].written->span, "`_` is `%s`",
                        type_str(ck->cx, t));
     }
     ck->asked.n = 0;

@@ -389,21 +389,19 @@ static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Wi
     /* An operator's type that was written says the same; different operators have the same parameters and mean different things. */
     const Op *op_a = op_behind(a), *op_b = op_behind(b);
     bool written = op_a != op_b && (!op_a || !op_b) && type_equal(a, b);
-    bool less_a = written ? op_b != NULL : a->n_params > (op_a != op_b ? 0 : b->n_params);
-    bool less_b = written ? op_a != NULL : b->n_params > (op_a != op_b ? 0 : a->n_params);
+    uint32_t fewest = a->n_params < b->n_params ? a->n_params : b->n_params;
+    uint32_t keep = op_a == op_b ? fewest : 0;
+    bool less_a = written ? op_b != NULL : a->n_params > keep;
+    bool less_b = written ? op_a != NULL : b->n_params > keep;
     if ((less_a && !may_lessen_a(ck)) || (less_b && !may_lessen_b(ck)))
         return misfit(ck, MISFIT_LESS, a, b);
     ck->lessened = ck->lessened || less_a || less_b;
-    if (op_a != op_b) {
-        if (written)
-            return op_a ? a : b;
-        a = a->n_params ? drop_params(ck, a, 0) : a;
-        b = b->n_params ? drop_params(ck, b, 0) : b;
-    }
-    if (a->n_params > b->n_params)
-        a = drop_params(ck, a, b->n_params);
-    if (b->n_params > a->n_params)
-        b = drop_params(ck, b, a->n_params);
+    if (written)
+        return op_a ? a : b;
+    if (less_a)
+        a = drop_params(ck, a, keep);
+    if (less_b)
+        b = drop_params(ck, b, keep);
     /* What is found for a hole stands where the hole does, and only the parameters of its function are known there. */
     if (b->open && !a->open)
         return unify_parts(ck, rename_params(ck, b, a), b, widen);
@@ -478,7 +476,7 @@ static const Type *unify_step(Checker *ck, const Type *a, const Type *b, Widen w
         return a;
     if (++ck->work > WORK_MOST || ck->depth > TYPE_DEPTH_MOST)
         return misfit(ck, MISFIT_WORK, a, b);
-    bool wanted = ck->flow != FLOW_TO_A && ck->flow != FLOW_JOIN;
+    bool wanted = !may_lessen_b(ck);
     if (wanted && ha)
         note_wanted(ck, ha);
     if (wanted && hb)
