@@ -407,6 +407,37 @@ const Type *type_refresh(Ctx *cx, const Type *t)
     return t->open ? type_mapped(cx, t, (Mapping){.leaf = refresh_leaf}) : t;
 }
 
+/* Whether it holds of a type or one inside; each is asked once, however often it is used. */
+typedef struct Search {
+    bool (*holds)(const Type *t, const void *data);
+    const void *data;
+    PtrMap seen;
+} Search;
+
+static bool search(const Type *t, Search *s)
+{
+    t = type_find(t);
+    if (s->holds(t, s->data))
+        return true;
+    bool leaf = n_parts(t) == 0 && t->kind != TYPE_FUNC;
+    if (leaf || ptrmap_has(&s->seen, t))
+        return false;
+    ptrmap_put(&s->seen, t, NULL);
+    bool found = t->kind == TYPE_FUNC && search(t->result, s);
+    for (size_t i = 0; i < n_parts(t) && !found; i++)
+        found = search(t->parts[i], s);
+    return found;
+}
+
+static bool type_any(const Type *t, bool (*holds)(const Type *t, const void *data),
+                     const void *data)
+{
+    Search s = {.holds = holds, .data = data};
+    bool found = search(t, &s);
+    ptrmap_deinit(&s.seen);
+    return found;
+}
+
 /* Where the variable stands among those that are bound together, which mostly were made one after the other; n where it does not stand
  * there by its number. */
 static uint32_t place_by_number(uint32_t n, const TypeVar *const *vars, const TypeVar *v)
@@ -435,13 +466,61 @@ static bool binds(const Type *t, const TypeVar *v)
     return false;
 }
 
-/* A function type that binds a variable again, as one that was put into itself: inside it is another. */
+static bool is_bound_by(const Type *t, const void *function)
+{
+    return t->kind == TYPE_VAR && binds(function, t->var);
+}
+
+static bool is_replaced(const Type *t, const void *mapping)
+{
+    return t->kind == TYPE_VAR && put_for(mapping, t->var);
+}
+
+static bool is_named(const Type *t, const void *name)
+{
+    return t->kind == TYPE_VAR && t->var->name == name;
+}
+
+static bool any_put(const Mapping *m, bool (*holds)(const Type *t, const void *data),
+                    const void *data)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        if (type_any(m->with[i], holds, data))
+            return true;
+    return false;
+}
+
+/* The same function type, whose variables are others than those of what is put in, and have other names. */
+static const Type *rename_bound(Ctx *cx, const Mapping *m, const Type *t)
+{
+    const TypeVar **vars = arena_new_array(ctx_scratch(cx), const TypeVar *, t->n_params);
+    const Type **with = arena_new_array(ctx_scratch(cx), const Type *, t->n_params);
+    for (uint32_t i = 0; i < t->n_params; i++) {
+        Buf text = {0};
+        const Name *name = t->params[i]->name;
+        for (buf_str(&text, name->text); any_put(m, is_named, name) && !text.failed;) {
+            buf_str(&text, "_");
+            name = ctx_name(cx, buf_text(&text));
+        }
+        buf_deinit(&text);
+        vars[i] = typevar_new(cx, name, t->params[i]->span);
+        with[i] = type_var(cx, vars[i]);
+    }
+    const Type **parts = arena_new_array(ctx_scratch(cx), const Type *, t->n);
+    for (uint32_t i = 0; i < t->n; i++)
+        parts[i] = type_subst(cx, t->parts[i], t->n_params, t->params, with);
+    return type_func(cx, t->n_params, vars, t->n, parts,
+                     type_subst(cx, t->result, t->n_params, t->params, with));
+}
+
+/* A function type that binds a variable again, as one that was put into itself: inside it is another. And one that binds a variable of what
+ * is put in would take that for its own, unless its variables were others. */
 static bool subst_beneath(Ctx *cx, const Mapping *m, const Type *t, const Type **out)
 {
     bool again = false;
     for (uint32_t i = 0; i < t->n_params && !again; i++)
         again = put_for(m, t->params[i]) != NULL;
-    if (!again)
+    if (!again && (!any_put(m, is_bound_by, t) || !type_any(t, is_replaced, m)))
         return false;
     const TypeVar **vars = arena_new_array(ctx_scratch(cx), const TypeVar *, m->n);
     const Type **with = arena_new_array(ctx_scratch(cx), const Type *, m->n);
@@ -451,7 +530,7 @@ static bool subst_beneath(Ctx *cx, const Mapping *m, const Type *t, const Type *
             vars[rest.n] = m->vars[i];
             with[rest.n++] = m->with[i];
         }
-    *out = rest.n ? type_mapped(cx, t, rest) : t;
+    *out = !rest.n ? t : type_mapped(cx, again ? t : rename_bound(cx, &rest, t), rest);
     return true;
 }
 
@@ -483,37 +562,6 @@ static bool defs_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **ou
 const Type *type_with_defs(Ctx *cx, const Type *t, const PtrMap *defs)
 {
     return type_mapped(cx, t, (Mapping){.leaf = defs_leaf, .defs = defs});
-}
-
-/* Whether it holds of a type or one inside; each is asked once, however often it is used. */
-typedef struct Search {
-    bool (*holds)(const Type *t, const void *data);
-    const void *data;
-    PtrMap seen;
-} Search;
-
-static bool search(const Type *t, Search *s)
-{
-    t = type_find(t);
-    if (s->holds(t, s->data))
-        return true;
-    bool leaf = n_parts(t) == 0 && t->kind != TYPE_FUNC;
-    if (leaf || ptrmap_has(&s->seen, t))
-        return false;
-    ptrmap_put(&s->seen, t, NULL);
-    bool found = t->kind == TYPE_FUNC && search(t->result, s);
-    for (size_t i = 0; i < n_parts(t) && !found; i++)
-        found = search(t->parts[i], s);
-    return found;
-}
-
-static bool type_any(const Type *t, bool (*holds)(const Type *t, const void *data),
-                     const void *data)
-{
-    Search s = {.holds = holds, .data = data};
-    bool found = search(t, &s);
-    ptrmap_deinit(&s.seen);
-    return found;
 }
 
 static bool is_of_def(const Type *t, const void *defs)

@@ -168,7 +168,7 @@ typedef struct TypeBijection {
     bool by_name;
 } TypeBijection;
 bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under);
-/* Replaces the n variables by the types `with`. */
+/* Replaces the n variables by the types `with`, in which no function type inside takes a variable for one that it binds. */
 const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars,
                        const Type *const *with);
 /* Replaces data types: TypeDef -> TypeDef, with as many parameters; others stay. */

@@ -433,12 +433,13 @@ static Ssa ref_read(Fn *f, const RefRead *e, const Type *type)
 
 static Ssa ref_write(Fn *f, const RefWrite *e)
 {
-    Repr r = repr_of(fn_type(f, e->value));
+    const Type *content = fn_type(f, e->ref)->parts[0];
+    Repr r = repr_of(content);
     if (f->g->unit->gpu)
         gen_call_abi(f->g, "relay_home", &f->state, 1);
     fn_fail_if_failed(f); /* others see what is written */
     Ssa o = fn_borrow(f, e->ref);
-    Ssa now = fn_take(f, e->value);
+    Ssa now = fn_take_as(f, e->value, content);
     Ssa old = fn_get_field(f, o, 0, r);
     fn_set_field(f, o, 0, r, now);
     own_make(f, old); /* what the reference had */

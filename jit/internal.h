@@ -491,6 +491,9 @@ struct Gen {
     size_t done;
     PtrMap
         bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
+    PtrMap looked_at; /* functions: what they use suits */
+    PtrMap holders; /* what def_only_holds found */
+    const Function *suited; /* the one that is looked at */
     PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
     PtrMap abi; /* row -> Ssa */
     PtrMap drops[DROP_LEVELS]; /* Type -> Ssa: ends a value of it (drop.c) */

@@ -84,6 +84,8 @@ void gen_close(Gen *g)
         ptrmap_deinit(&g->drops[i]);
     ptrmap_deinit(&g->outside);
     ptrmap_deinit(&g->bridges);
+    ptrmap_deinit(&g->looked_at);
+    ptrmap_deinit(&g->holders);
     ptrmap_deinit(&g->invokes);
     ptrmap_deinit(&g->kernels);
 }

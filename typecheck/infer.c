@@ -106,7 +106,7 @@ const Type *function_begin(Checker *ck, Function *fn, const char *name, Span spa
         type_var_node(ck, v, info);
         params[i] = v->base.type;
     }
-    ck->introduces = ck->introduces || (!name && fn->type_params.n);
+    ck->polymorphic = ck->polymorphic || (!name && fn->type_params.n);
     HoleInfo info = {HOLE_RESULT, name ? span : function_head_span(ck->cx, fn), name, NULL};
     const Type *result = hole_new(ck, info);
     /* A declared result is a filled hole: the body may widen it. */

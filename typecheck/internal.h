@@ -174,8 +174,9 @@ struct Checker {
         blamed; /* types that errors were reported about: what stays open in them is not reported as well */
     Relation *queue_first, *queue_last;
     Span at; /* of the node in work, for relations that unification starts */
+    size_t errors; /* before the definitions in work */
     bool
-        introduces; /* type parameters that the definitions in work do not share from their start (rigid.c) */
+        polymorphic; /* types of polymorphic functions were more than called: what was found is looked at once more (proof.c) */
     const Match *match; /* whose patterns are in work */
     Misfit misfit;
     Rule rule; /* of the last unify_by */
@@ -190,8 +191,7 @@ struct Checker {
     bool in_own; /* a lies in what a hole of the call in work is bound to */
     /* From which on holes are of the call in work: what they are bound to may become less as long as nobody wants it. */
     size_t own_holes;
-    /* TypeDef -> itself where its values only hold what its type parameters are (unify.c), the checker where not. */
-    PtrMap variance;
+    PtrMap holders; /* what def_only_holds found */
 };
 
 /* ---- unify.c ------------------------------------------------------------------------------------------------------- */
@@ -287,10 +287,11 @@ void infer_patterns(Checker *ck, Match *match);
 /* E0209 for missing cases, W0201 for clauses that can never match. */
 void match_check(Checker *ck, Match *match);
 
-/* ---- rigid.c ------------------------------------------------------------------------------------------------------- */
+/* ---- proof.c -------------------------------------------------------------------------------------------------------- */
 
-/* E0215 when a type inside mentions a type parameter that is not known there. */
-void check_rigid(Checker *ck, const Expr *root);
+/* Looks at a finished definition once more: E0215 where a type mentions a type parameter that is not known there, E0201 where a value is used
+ * as what it is not. The latter is not asked where something has been reported about it. */
+void check_proof(Checker *ck, const Expr *root);
 
 /* ---- kind.c -------------------------------------------------------------------------------------------------------- */
 

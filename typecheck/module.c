@@ -424,12 +424,13 @@ static void infer_cycle(Graph *g, uint32_t from)
 {
     Checker *ck = g->ck;
     bool any = false;
+    ck->errors = ck->cx->diags->errors;
     for (size_t i = g->stack.n; i-- > from;) {
         const Def *def = g->nodes[g->stack.at[i]].def;
         if (!def->fn || def->fn->base.type)
             continue;
         any = true;
-        ck->introduces = ck->introduces || (g->stack.n > from + 1 && def->fn->type_params.n);
+        ck->polymorphic = ck->polymorphic || (g->stack.n > from + 1 && def->fn->type_params.n);
         ck->home = def->home ? def->home : ck->m;
         function_begin(ck, def->fn, def->name->text, def->span);
     }
@@ -442,10 +443,10 @@ static void infer_cycle(Graph *g, uint32_t from)
         return;
     if (any)
         settle(ck);
-    for (size_t i = from; ck->introduces && i < g->stack.n; i++)
+    for (size_t i = from; ck->polymorphic && i < g->stack.n; i++)
         if (g->nodes[g->stack.at[i]].def->fn)
-            check_rigid(ck, &g->nodes[g->stack.at[i]].def->fn->base);
-    ck->introduces = false;
+            check_proof(ck, &g->nodes[g->stack.at[i]].def->fn->base);
+    ck->polymorphic = false;
 }
 
 static void infer_defs(Checker *ck)
@@ -462,14 +463,15 @@ static void infer_defs(Checker *ck)
 static void infer_expr(Checker *ck)
 {
     ck->home = ck->m;
+    ck->errors = ck->cx->diags->errors;
     for (size_t i = 0; i < ck->m->free_vars.n; i++)
         infer(ck, &ck->m->free_vars.at[i]->base);
     infer(ck, ck->m->expr);
     if (checker_ends(ck))
         return;
     settle(ck);
-    if (ck->introduces)
-        check_rigid(ck, ck->m->expr);
+    if (ck->polymorphic)
+        check_proof(ck, ck->m->expr);
 }
 
 bool typecheck_module(Ctx *cx, Module *m, const Module *env)
@@ -507,7 +509,7 @@ bool typecheck_module_as(Ctx *cx, Module *m, const Module *env, CheckWish wish)
     diags_sort(cx->diags, before);
     why_deinit(&ck.why);
     ptrmap_deinit(&ck.functions);
-    ptrmap_deinit(&ck.variance);
+    ptrmap_deinit(&ck.holders);
     ptrmap_deinit(&ck.checked);
     ptrmap_deinit(&ck.ill_matches);
     cx->open = outer;

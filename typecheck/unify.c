@@ -1,5 +1,6 @@
 #include "ir/dim.h"
 #include "typecheck/internal.h"
+#include "typecheck/subsume.h"
 
 #include <string.h>
 
@@ -221,74 +222,12 @@ static Flow flow_of_arguments(Flow f)
     return turned[f];
 }
 
-/* A data type that others are reached from, and which it was reached from. */
-typedef struct Reached {
-    const TypeDef *def;
-    size_t from;
-} Reached;
-
-typedef struct Reach {
-    Vec(Reached) defs;
-    TypeVec types; /* that the fields of the one in work hold */
-    PtrMap seen; /* types, data types */
-} Reach;
-
-/* Whether the fields of data type i hold no function and no reference; adds the data types that they hold. */
-static bool fields_only_hold(Checker *ck, Reach *r, size_t i)
-{
-    const TypeDef *def = r->defs.at[i].def;
-    r->types.n = 0;
-    for (uint32_t c = 0; c < def->n_cons; c++)
-        for (uint32_t f = 0; f < def->cons[c]->n; f++)
-            vec_push(&r->types, &ck->scratch, def->cons[c]->fields[f]);
-    while (r->types.n > 0) {
-        const Type *t = type_find(vec_pop(&r->types));
-        const TypeDef *known = t->kind == TYPE_ADT ? ptrmap_find(&ck->variance, t->def) : NULL;
-        if (t->kind == TYPE_FUNC || t->kind == TYPE_REF || (known && known != t->def))
-            return false;
-        if ((t->kind != TYPE_TUPLE && t->kind != TYPE_ADT) || ptrmap_has(&r->seen, t))
-            continue;
-        ptrmap_put(&r->seen, t, ck);
-        for (uint32_t k = 0; k < t->n; k++)
-            vec_push(&r->types, &ck->scratch, t->parts[k]);
-        if (t->kind != TYPE_ADT || known || ptrmap_has(&r->seen, t->def))
-            continue;
-        ptrmap_put(&r->seen, t->def, ck);
-        vec_push(&r->defs, &ck->scratch, ((Reached){t->def, i}));
-    }
-    return true;
-}
-
-/* Whether values of the data type only hold what its type parameters are, so that a type argument may be any that the values fit: nothing that
- * can be reached from its fields is a function, which would take such a value, or a reference, which could be given one. */
-static bool only_holds(Checker *ck, const TypeDef *def)
-{
-    const TypeDef *known = ptrmap_find(&ck->variance, def);
-    if (known)
-        return known == def;
-    Reach r = {0};
-    vec_push(&r.defs, &ck->scratch, ((Reached){def, 0}));
-    ptrmap_put(&r.seen, def, ck);
-    size_t i = 0;
-    while (i < r.defs.n && fields_only_hold(ck, &r, i))
-        i++;
-    bool good = i == r.defs.n;
-    /* What can be reached from a good one is good, and from where a bad one can be reached is bad. */
-    for (size_t k = 0; good && k < r.defs.n; k++)
-        ptrmap_put(&ck->variance, r.defs.at[k].def, (void *)(uintptr_t)r.defs.at[k].def);
-    for (; !good && i > 0; i = r.defs.at[i].from)
-        ptrmap_put(&ck->variance, r.defs.at[i].def, ck);
-    if (!good)
-        ptrmap_put(&ck->variance, def, ck);
-    ptrmap_deinit(&r.seen);
-    return good;
-}
-
 static Flow flow_of_parts(Checker *ck, const Type *t)
 {
     if (t->kind == TYPE_FUNC)
         return flow_of_arguments(ck->flow);
-    bool both_ways = t->kind == TYPE_REF || (t->kind == TYPE_ADT && !only_holds(ck, t->def));
+    bool both_ways =
+        t->kind == TYPE_REF || (t->kind == TYPE_ADT && !def_only_holds(&ck->holders, t->def));
     return both_ways ? FLOW_SAME : ck->flow;
 }
 
@@ -391,6 +330,7 @@ static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Wi
     bool written = op_a != op_b && (!op_a || !op_b) && type_equal(a, b);
     uint32_t fewest = a->n_params < b->n_params ? a->n_params : b->n_params;
     uint32_t keep = op_a == op_b ? fewest : 0;
+    ck->polymorphic = ck->polymorphic || a->n_params || b->n_params;
     bool less_a = written ? op_b != NULL : a->n_params > keep;
     bool less_b = written ? op_a != NULL : b->n_params > keep;
     if ((less_a && !may_lessen_a(ck)) || (less_b && !may_lessen_b(ck)))

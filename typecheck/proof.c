@@ -1,12 +1,13 @@
-/* Type parameters stay inside the function that introduces them.
+/* What inference found is proved, where polymorphic functions are more than called.
  *
- * Inside they agree with nothing but themselves (unify.c); but a hole made outside may be filled with one, as that of %r in
+ * Unification takes two types for one as it goes, and what stands for what turns out later: that each value is what it is used as is looked
+ * at when all types are known, and rests on nothing that unification believed (subsume.c). And type parameters stay inside the function that
+ * introduces them. Inside they agree with nothing but themselves; but a hole made outside may be filled with one, as that of %r in
  *
- *     fn (%r) { let %f = fn [A](%x: A) { ref_write(%r, %x) }; … }
- *
- * So the types of a finished definition are looked through, where there is a function inside that introduces some. */
+ *     fn (%r) { let %f = fn [A](%x: A) { ref_write(%r, %x) }; … } */
 #include "typecheck/internal.h"
 #include "ir/walk.h"
+#include "typecheck/subsume.h"
 
 typedef struct Scope {
     Checker *ck;
@@ -48,6 +49,28 @@ static const TypeVar *escaped(Scope *s, const Type *t)
     return found;
 }
 
+static bool proved(void *data, const Use *use)
+{
+    Scope *s = data;
+    Ctx *cx = s->ck->cx;
+    if (cx->diags->errors > s->ck->errors)
+        return true;
+    Fit fit = type_fit(cx, &s->ck->holders, use->found, use->needed);
+    if (fit != FIT_NOT && fit != FIT_TOO_LARGE)
+        return true;
+    Span span = use->slot ? ir_use_span(s->ck->home, use->slot) : use->value->span;
+    if (fit == FIT_TOO_LARGE) {
+        if (!limit_hit(&cx->limits))
+            diag_error(cx->diags, E0121_TOO_DEEP, span,
+                       "this has a type that is nested too deep, or too large, to be compared");
+        return false;
+    }
+    Diag *d = diag_error(cx->diags, E0201_MISMATCH, span, "this is `%s`, but `%s` is needed",
+                         type_str(cx, use->found), type_str(cx, use->needed));
+    diag_help(d, "what is needed can be called at any type: `fn [A](%%x: A) -> A { … }` is so");
+    return false;
+}
+
 static WalkNext enter(void *data, const Expr *e)
 {
     Scope *s = data;
@@ -58,7 +81,7 @@ static WalkNext enter(void *data, const Expr *e)
         set_known(s, fn->type_params.n, fn->type_params.at, true);
     const TypeVar *v = e->type ? escaped(s, e->type) : NULL;
     if (!v)
-        return WALK_ON;
+        return expr_uses(s->ck->cx, e, proved, s) ? WALK_ON : WALK_STOP;
     Diag *d = diag_error(s->ck->cx->diags, E0215_SCOPE, e->span,
                          "the type of this is `%s`, but `%s` is known only inside its function",
                          type_str(s->ck->cx, e->type), v->name->text);
@@ -74,7 +97,7 @@ static WalkNext leave(void *data, const Expr *e)
     return WALK_ON;
 }
 
-void check_rigid(Checker *ck, const Expr *root)
+void check_proof(Checker *ck, const Expr *root)
 {
     Scope s = {.ck = ck};
     ir_walk(root, enter, leave, &s);
