@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/limit.h"
+#include "base/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,6 +121,10 @@ static bool load(const char *path, Limits *limits, size_t most, Buf *out)
 {
     if (strcmp(path, "-") == 0)
         return read_to_end(STDIN_FILENO, limits, most, out);
+    if (!sandbox_shows(path)) {
+        errno = EACCES;
+        return false;
+    }
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return false;

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE 1
 #include "base/sandbox.h"
 
+#include "base/memory.h"
+
 #include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -309,9 +312,37 @@ static bool confine_calls(bool new_sockets, bool old_sockets, Buf *why)
 
 /* ---- both ------------------------------------------------------------------------------------------------------------ */
 
+/* Where the named files lie; as long as the process. NULL: there is no sandbox. */
+static char **shown;
+static size_t n_shown;
+
+static bool note_shown(const char *const *files, size_t n)
+{
+    shown = memory_alloc((n + 1) * sizeof *shown);
+    for (size_t i = 0; shown && i < n; i++) {
+        shown[n_shown] = realpath(files[i], NULL);
+        n_shown += shown[n_shown] != NULL;
+    }
+    return shown;
+}
+
+bool sandbox_shows(const char *path)
+{
+    char *real = shown ? realpath(path, NULL) : NULL;
+    bool shows = !shown;
+    for (size_t i = 0; real && i < n_shown && !shows; i++) {
+        size_t len = strlen(shown[i]);
+        shows = !strncmp(real, shown[i], len) && (real[len] == 0 || real[len] == '/');
+    }
+    free(real);
+    return shows;
+}
+
 bool sandbox_enter(const char *const *files, size_t n, SandboxNetwork network, Buf *why)
 {
     bool sockets = network == SANDBOX_NETWORK;
+    if (!note_shown(files, n))
+        return fails(why, "memory");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return fails(why, "prctl");
     return confine_files(files, n, network, why) && confine_calls(sockets, sockets, why);

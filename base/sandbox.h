@@ -19,6 +19,9 @@ typedef enum SandboxNetwork {
 
 /* False when the kernel cannot: `why` says what is missing, and what the process may do is undefined. Before there are other threads. */
 bool sandbox_enter(const char *const *files, size_t n, SandboxNetwork network, Buf *why);
+/* Whether the file is one of those named, or lies beneath one, as long as there is a sandbox: libraries of the system can be opened, and are
+ * no texts that a program may read. */
+bool sandbox_shows(const char *path);
 /* From here on the sockets that there are may be used and no others be made, by any thread. */
 bool sandbox_close_network(Buf *why);
 

@@ -399,16 +399,27 @@ static RelResult rel_unravel_index(Rel *r)
     return rel_out_tensor(r, i->dtype, i->n ? 2 : 1, dims);
 }
 
+/* The number without its sign; of uint64 with all its bits. */
+static uint64_t without_sign(const Tensor *t, int64_t i, bool *negative)
+{
+    int64_t v = tensor_get_int(t, i);
+    *negative = v < 0 && dtype_is_signed(t->dtype);
+    return *negative ? -(uint64_t)v : (uint64_t)v;
+}
+
 static bool kernel_unravel_index(OpCall *c)
 {
     Tensor *index = kernel_arg(c, 0), *shape = kernel_arg(c, 1), *out = kernel_out(c, 0);
     for (int64_t i = 0; index && shape && out && i < index->size; i++) {
         if (limit_hit_at(&c->cx->limits, i))
             break;
-        int64_t rest = kernel_int(index, i);
+        bool negative, below;
+        uint64_t rest = without_sign(index, i, &negative);
         for (int64_t k = shape->size - 1; k >= 0; k--) {
-            int64_t extent = kernel_int(shape, k);
-            Value v = value_scalar_int(out->dtype, extent > 0 ? rest % extent : 0);
+            uint64_t extent = without_sign(shape, k, &below);
+            extent = below ? 0 : extent;
+            uint64_t place = extent > 0 ? rest % extent : 0;
+            Value v = value_scalar_int(out->dtype, (int64_t)(negative ? -place : place));
             size_t size = dtype_size(out->dtype);
             memcpy(out->data + (size_t)(k * index->size + i) * size, &v.bits, size);
             rest = extent > 0 ? rest / extent : 0;

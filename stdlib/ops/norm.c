@@ -71,16 +71,6 @@ static RelResult channel_vectors(Rel *r, const Type *x, int *axis)
     return REL_DONE;
 }
 
-/* A root of integers would be nothing. */
-static bool takes_floats(Rel *r, const Type *x)
-{
-    if (dtype_is_float(x->dtype))
-        return true;
-    rel_error(r, E0203_DTYPE, 0, "`%s` takes floating-point elements, not `%s`", r->op->name,
-              type_str(r->cx, type_scalar(r->cx, x->dtype)));
-    return false;
-}
-
 #define SHAPES_rel_batch_norm "(d...), (c), (c), (c), (c) -> ((d...), (c), (c))"
 static RelResult rel_batch_norm(Rel *r)
 {
@@ -88,7 +78,7 @@ static RelResult rel_batch_norm(Rel *r)
     int axis;
     if (!x)
         return rel_blocked(r);
-    if (!takes_floats(r, x) || channel_vectors(r, x, &axis) != REL_DONE)
+    if (!rel_is_float(r, x) || channel_vectors(r, x, &axis) != REL_DONE)
         return REL_FAILED;
     const Type *v = type_tensor(r->cx, x->dtype, 1, &x->dims[axis]);
     return rel_set_output(r, type_tuple(r->cx, 3, (const Type *[]){x, v, v}));
@@ -101,7 +91,7 @@ static RelResult rel_channel_norm(Rel *r)
     int axis;
     if (!x)
         return rel_blocked(r);
-    if (!takes_floats(r, x) || channel_vectors(r, x, &axis) != REL_DONE)
+    if (!rel_is_float(r, x) || channel_vectors(r, x, &axis) != REL_DONE)
         return REL_FAILED;
     return rel_set_output(r, x);
 }

@@ -95,6 +95,8 @@ bool rel_rank(Rel *r, uint32_t i, const Type *t, uint32_t rank);
 bool rel_dtypes_agree(Rel *r, uint32_t i, const Type *a, uint32_t j, const Type *b);
 bool rel_is_scalar(Rel *r, uint32_t i, const Type *t);
 bool rel_is_int(Rel *r, uint32_t i, const Type *t);
+/* The same for floats, which all arguments are: a root of integers, or their gradient, would be nothing. */
+bool rel_is_float(Rel *r, const Type *t);
 /* Reports unless argument i, of type t, has these extents, as far as they are known. */
 bool rel_has_shape(Rel *r, uint32_t i, const Type *t, uint32_t rank, const Dim *dims);
 /* Whether the arguments from `from` on are scalars: not yet, or REL_FAILED after a diagnostic. */

@@ -194,7 +194,7 @@ static RelResult rel_pool_grad(Rel *r)
     if (!x)
         return rel_blocked(r);
     if (!rel_places(r, 1, x, letters[2], w.at) || !rel_rank(r, 0, g, x->n) ||
-        !rel_dtypes_agree(r, 0, g, 1, x) || !window_of_rel(r, 2, &w))
+        !rel_dtypes_agree(r, 0, g, 1, x) || !rel_is_float(r, x) || !window_of_rel(r, 2, &w))
         return REL_FAILED;
     return rel_set_output(r, x);
 }

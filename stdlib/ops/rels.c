@@ -244,6 +244,15 @@ bool rel_is_int(Rel *r, uint32_t i, const Type *t)
     return false;
 }
 
+bool rel_is_float(Rel *r, const Type *t)
+{
+    if (dtype_is_float(t->dtype))
+        return true;
+    rel_error(r, E0203_DTYPE, 0, "`%s` takes floating-point elements, not `%s`", r->op->name,
+              type_str(r->cx, type_scalar(r->cx, t->dtype)));
+    return false;
+}
+
 bool rel_has_shape(Rel *r, uint32_t i, const Type *t, uint32_t rank, const Dim *dims)
 {
     const Type *wanted = type_tensor(r->cx, t->dtype, rank, dims);

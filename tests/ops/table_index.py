@@ -225,6 +225,10 @@ def unravel_index(g, name):
         ids = g.ints(n, 0, int(np.prod(shape)), g.dtype if g.dtype in INTS else "int32").astype(np_dtype(g.dtype))
         yield Case("unravel_index({}, {})", [ids, np.array(shape, np_dtype(g.dtype))],
                    lambda: np.stack(np.unravel_index(ids.astype("int64"), shape)).astype(ids.dtype))
+    if g.dtype == "uint64":
+        far, wide = np.array([2**63 + 5, 2**64 - 1], "uint64"), np.uint64(2**32)
+        yield Case("unravel_index({}, {})", [far, np.array([wide, wide])], lambda: np.stack([far // wide, far % wide]))
+        yield Case("unravel_index({}, {})", [far, np.array([2**64 - 1], "uint64")], lambda: np.array([[2**63 + 5, 0]], "uint64"))
 
 
 @entry("invert_permutation", INTS)
