@@ -330,12 +330,18 @@ static void plain_field(GraphWriter *w, GraphNode *n, const Attr *a, bool is_dty
 {
     Buf b = {0};
     DType t;
+    int64_t number;
     switch (a->value.kind) {
     case ATTR_INT: buf_int(&b, a->value.i); break;
     case ATTR_BOOL: buf_char(&b, a->value.b ? '1' : '0'); break;
     case ATTR_FLOAT: number_print_double(&b, a->value.f); break;
     case ATTR_TEXT:
     case ATTR_STRING:
+        /* A number in the field would be read as that of a node. */
+        if (!is_dtype && number_parse_int(a->value.s, &number)) {
+            graph_put_field(n, a->key, graph_make_string(w, a->value.s));
+            return;
+        }
         if (is_dtype && dtype_parse(a->value.s, &t) && !dtype_is_void(t))
             dtype_print(&b, t);
         else if (!is_dtype)
