@@ -105,6 +105,15 @@ ARGUED = {
     "043e80c4c5": "data are made the long way: it costs only speed",
     "0b7abbc883": "the log is emptied all the same, and once more the next time",
     "11b9f517b7": "the sums run over their axes in the order that they are written in, and are made another way where it is no good one: it costs only speed",
+    "00fc1db81b": "a file of just the greatest size is read piece by piece",
+    "065bb85561": "more room is made where the last byte lacks it: it costs only speed",
+    "0d2caa7668": "nothing was said before a library that opens under the first name that is tried",
+    "03a64d5133": "what is nested deeper is linear all the same, and no position is nested so deep",
+    "010ef4612b": NO_ROOM,
+    "447fe340f9": "a match is decided without a table: it costs only speed",
+    "0e85bc8903": NO_ROOM,
+    "005bb23f54": "which of the parameters from the 65th on are worth a copy of the function: any is right",
+    "0a523bf96a": "the byte behind the text is the one that ends it",
     "003106df46": "a product that slides over its data is made another way: it costs only speed",
 }
 

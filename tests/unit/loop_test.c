@@ -1,4 +1,5 @@
 /* Loop nests: every primitive, in random order on random programs, leaves what the plain nest computes. */
+#include "loop/access.h"
 #include "loop/primitive.h"
 #include "stdlib/stdlib.h"
 #include "tests/unit/check.h"
@@ -491,6 +492,34 @@ static void test_ahead(void)
     CHECK(any && !nest_verify(n));
 }
 
+/* ---- accesses -------------------------------------------------------------------------------------------------------- */
+
+static void count_reads(void *data, const NestAccess *a)
+{
+    *(int *)data += a->buffer == 0 && !a->writes;
+}
+
+/* Statements may share what they compute: each reads it. A buffer is called as what fills it, inputs are not. */
+static void test_accesses(void)
+{
+    TeBuilder b;
+    te_begin(&b, &cx, &arena);
+    TeTensor x = te_add_input(&b, i32, 0, NULL);
+    TeTensor y = te_map(&b, i32, 0, NULL, te_load(&b, x, NULL));
+    TeProgram *p = te_finish(&b, 1, &y, false);
+    p->stages[0].name = "copy";
+    Nest *n = nest_of(&cx, &arena, p, NULL);
+    CHECK(!n->buffers.at[0].name && n->buffers.at[1].name == p->stages[0].name);
+    NestNode *loop = nest_loop(n, "i", 2);
+    nest_append(n, NULL, loop);
+    Te *zero = te_int(&n->te, 0), *value = nest_load(n, 0, zero);
+    int reads = 0;
+    for (int i = 0; i < 2; i++)
+        nest_append(n, loop, nest_store(n, 1, zero, value));
+    nest_each_access(n, loop, count_reads, &reads);
+    CHECK(reads == 2);
+}
+
 /* ---- what keeps apart ----------------------------------------------------------------------------------------------------- */
 
 enum { BODIES = 3, STORES = 4, LEVELS = 3 };
@@ -596,6 +625,7 @@ int main(void)
     test_random(divided, 2000);
     test_random(words, 2000);
     test_matrices();
+    test_accesses();
     test_words();
     test_ahead();
     test_apart();
