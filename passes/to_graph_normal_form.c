@@ -4,8 +4,8 @@
  *  => %0 = add(%x, 1); %1 = multiply(%0, %0); subtract(%1, %0)
  *
  * Functions that call themselves keep their `let`, and so do values that have an effect or may hold references: where and how often
- * they are evaluated can be told. So does a value that does not say what type it has, as in `let %l: List[int32] = Nil`: the variable's
- * type is written, and a graph variable has none.
+ * they are evaluated can be told. So does a value that does not say what type it has, as in `let %l: List[int32] = Nil`, or is one of more
+ * types than the variable, as in `let %f: fn (int32) -> int32 = negative`: the variable's type is written, and a graph variable has none.
  *
  * For code, only what operators compute and cannot fail moves, and only where there are uses, which all stand in the stretch of code in
  * which the `let` does: a value that a loop's body uses, or one branch, is computed where it was written. */
@@ -13,12 +13,14 @@
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/scope.h"
+#include "typecheck/subsume.h"
 
 typedef struct Graph {
     PassRun *run;
     Ctx *cx;
     Purity purity;
     Vagueness vague;
+    PtrMap holders; /* what def_only_holds found */
     PtrMap values;  /* Var -> value of its `let`, when that may be moved */
     bool for_code;
     PtrMap
@@ -63,12 +65,19 @@ static bool note_stretches(Graph *g, const Function *fn)
     return ok;
 }
 
+static bool is_of_its_type(Graph *g, const Let *let)
+{
+    const Type *t = let->var->base.type;
+    return !t || !let->value->type ||
+           type_fit(g->cx, &g->holders, let->value->type, t) == FIT_AS_IT_IS;
+}
+
 static bool may_move(Graph *g, const Let *let)
 {
     bool here =
         !g->for_code || (ptrmap_has(&g->used, let->var) && ptrmap_has(&g->stretches, let->var));
     return here && purity_movable(&g->purity, let->value) && !vague_of(&g->vague, let->value) &&
-           (!g->for_code || total_of(&g->total, let->value));
+           is_of_its_type(g, let) && (!g->for_code || total_of(&g->total, let->value));
 }
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
@@ -117,6 +126,7 @@ static Function *to_graph(PassRun *run, const Def *def)
     purity_deinit(&g.purity);
     ptrmap_deinit(&g.values);
     vagueness_deinit(&g.vague);
+    ptrmap_deinit(&g.holders);
     ptrmap_deinit(&g.stretches);
     ptrmap_deinit(&g.used);
     totality_deinit(&g.total);
