@@ -506,11 +506,7 @@ static const Type *rename_bound(Ctx *cx, const Mapping *m, const Type *t)
         vars[i] = typevar_new(cx, name, t->params[i]->span);
         with[i] = type_var(cx, vars[i]);
     }
-    const Type **parts = arena_new_array(ctx_scratch(cx), const Type *, t->n);
-    for (uint32_t i = 0; i < t->n; i++)
-        parts[i] = type_subst(cx, t->parts[i], t->n_params, t->params, with);
-    return type_func(cx, t->n_params, vars, t->n, parts,
-                     type_subst(cx, t->result, t->n_params, t->params, with));
+    return type_func_with(cx, t, with, t->n_params, vars);
 }
 
 /* A function type that binds a variable again, as one that was put into itself: inside it is another. And one that binds a variable of what
@@ -550,6 +546,16 @@ const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const 
 {
     return n ? type_mapped(cx, t, (Mapping){.leaf = subst_leaf, .n = n, .vars = vars, .with = with})
              : t;
+}
+
+const Type *type_func_with(Ctx *cx, const Type *f, const Type *const *with, uint32_t n,
+                           const TypeVar *const *params)
+{
+    const Type **parts = arena_new_array(ctx_scratch(cx), const Type *, f->n);
+    for (uint32_t i = 0; i < f->n; i++)
+        parts[i] = type_subst(cx, f->parts[i], f->n_params, f->params, with);
+    return type_func(cx, n, params, f->n, parts,
+                     type_subst(cx, f->result, f->n_params, f->params, with));
 }
 
 static bool defs_leaf(Ctx *cx, const Mapping *m, const Type **t, const Type **out)

@@ -171,6 +171,9 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under);
 /* Replaces the n variables by the types `with`, in which no function type inside takes a variable for one that it binds. */
 const Type *type_subst(Ctx *cx, const Type *t, uint32_t n, const TypeVar *const *vars,
                        const Type *const *with);
+/* The same function type between other types: these stand for its parameters, and it binds the n `params` instead. */
+const Type *type_func_with(Ctx *cx, const Type *f, const Type *const *with, uint32_t n,
+                           const TypeVar *const *params);
 /* Replaces data types: TypeDef -> TypeDef, with as many parameters; others stay. */
 const Type *type_with_defs(Ctx *cx, const Type *t, const struct PtrMap *defs);
 bool type_mentions(const Type *t, const struct PtrMap *defs); /* keys: TypeDef */

@@ -161,14 +161,10 @@ static const Type **fresh_types(Fitting *s, uint32_t n, const TypeVar *const *pa
 /* The function at these types. */
 static const Type *at_types(Fitting *s, const Type *f, const Type *const *with)
 {
-    const Type **args = arena_alloc_must(&s->arena, f->n, sizeof *args);
-    for (uint32_t i = 0; i < f->n; i++)
-        args[i] = type_subst(s->cx, f->parts[i], f->n_params, f->params, with);
-    return type_func(s->cx, 0, NULL, f->n, args,
-                     type_subst(s->cx, f->result, f->n_params, f->params, with));
+    return type_func_with(s->cx, f, with, 0, NULL);
 }
 
-static const Op *op_behind(const Type *f)
+const Op *op_behind(const Type *f)
 {
     return f->n_params ? f->params[f->n_params - 1]->op : NULL;
 }

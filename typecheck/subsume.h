@@ -27,6 +27,9 @@ Fit type_fit(Ctx *cx, PtrMap *holders, const Type *found, const Type *needed);
  * kept in `known`: TypeDef -> itself, or something else where it is not so. */
 bool def_only_holds(PtrMap *known, const TypeDef *def);
 
+/* The operator that a function type is that of; NULL: of none. */
+const Op *op_behind(const Type *f);
+
 /* A value that a node uses, or is, and what its type has to be for that. */
 typedef struct Use {
     const Expr *value; /* what is used; the node itself where it is what its parts make of it */

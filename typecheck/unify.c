@@ -280,13 +280,9 @@ static const Type *drop_params(Checker *ck, const Type *f, uint32_t keep)
         with[i] = i < keep ? type_var(ck->cx, f->params[i])
                            : hole_new(ck, (HoleInfo){HOLE_TYPE_ARG, ck->at,
                                                      f->params[i]->name->text, "the function"});
-    const Type **args = arena_new_array(&ck->scratch, const Type *, f->n);
-    for (uint32_t i = 0; i < f->n; i++)
-        args[i] = type_subst(ck->cx, f->parts[i], f->n_params, f->params, with);
-    const Type *result = type_subst(ck->cx, f->result, f->n_params, f->params, with);
     if (keep == 0)
         relation_of_params(ck, f, with);
-    return type_func(ck->cx, keep, f->params, f->n, args, result);
+    return type_func_with(ck->cx, f, with, keep, f->params);
 }
 
 /* b with its parameters renamed to those of a. */
@@ -297,17 +293,7 @@ static const Type *rename_params(Checker *ck, const Type *a, const Type *b)
     const Type **with = arena_new_array(&ck->scratch, const Type *, a->n_params);
     for (uint32_t i = 0; i < a->n_params; i++)
         with[i] = type_var(ck->cx, a->params[i]);
-    const Type **args = arena_new_array(&ck->scratch, const Type *, b->n);
-    for (uint32_t i = 0; i < b->n; i++)
-        args[i] = type_subst(ck->cx, b->parts[i], b->n_params, b->params, with);
-    return type_func(ck->cx, a->n_params, a->params, b->n, args,
-                     type_subst(ck->cx, b->result, b->n_params, b->params, with));
-}
-
-/* The operator that a function type is that of. */
-static const Op *op_behind(const Type *f)
-{
-    return f->n_params ? f->params[f->n_params - 1]->op : NULL;
+    return type_func_with(ck->cx, b, with, a->n_params, a->params);
 }
 
 /* Whether what is an a has a choice for its type parameters: it is a value, or a hole of a call whose arguments are still looked at. */
@@ -471,14 +457,10 @@ const Type *instantiate(Checker *ck, const Type *f, HoleInfo info, const Type **
         info.name = f->params[i]->name->text;
         with[i] = hole_new(ck, info);
     }
-    const Type **args = arena_new_array(&ck->scratch, const Type *, f->n);
-    for (uint32_t i = 0; i < f->n; i++)
-        args[i] = type_subst(ck->cx, f->parts[i], f->n_params, f->params, with);
-    const Type *result = type_subst(ck->cx, f->result, f->n_params, f->params, with);
     relation_of_params(ck, f, with);
     if (ck->story)
         story_instance(ck, type_str(ck->cx, f), info, f->n_params, f->params, with);
-    return type_func(ck->cx, 0, NULL, f->n, args, result);
+    return type_func_with(ck->cx, f, with, 0, NULL);
 }
 
 /* ---- messages ---------------------------------------------------------------------------------------------------------- */
