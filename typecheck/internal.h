@@ -160,7 +160,8 @@ struct Checker {
         home; /* of the definition in work: its arena receives type arguments, its uses have spans */
     Arena scratch;
     PtrMap functions; /* Function -> its type, from before its body is inferred */
-    PtrMap checked; /* types that kind.c has seen */
+    PtrMap
+        checked; /* types that kind.c has seen: itself, or something else when it is an operator's or has one inside */
     PtrMap ill_matches; /* whose patterns do not fit their types: nothing more is said about them */
     Vec(Task) tasks;
     Vec(Expr *) open; /* nodes whose types have holes */

@@ -1,6 +1,33 @@
 /* Kinds: what is written as a type is one. */
 #include "typecheck/internal.h"
 
+/* `fn [A, B, C](A, B) -> C` is the type of no function that gives something back, only that of an operator: its relation, which the text does
+ * not say, decides the result. */
+static bool is_of_operator(const Type *t)
+{
+    if (t->kind != TYPE_FUNC || t->n_params != t->n + 1 || t->params[t->n]->op)
+        return false;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->parts[i]->kind != TYPE_VAR || t->parts[i]->var != t->params[i])
+            return false;
+    return t->result->kind == TYPE_VAR && t->result->var == t->params[t->n];
+}
+
+/* Whether written_type leaves the type as it is: it was checked, has no holes and is no operator's anywhere inside. */
+static bool is_settled(const Checker *ck, const Type *t)
+{
+    return t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_POISON ||
+           ptrmap_find(&ck->checked, t) == t;
+}
+
+static bool parts_are_settled(const Checker *ck, const Type *t)
+{
+    bool settled = t->kind != TYPE_FUNC || is_settled(ck, t->result);
+    for (uint32_t i = 0; i < t->n && settled; i++)
+        settled = is_settled(ck, t->parts[i]);
+    return settled;
+}
+
 static bool kind_ok(Checker *ck, const Type *t, Span span)
 {
     if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR || t->kind == TYPE_HOLE ||
@@ -16,26 +43,44 @@ static bool kind_ok(Checker *ck, const Type *t, Span span)
         diag_label(d, t->def->span, "defined here");
         ok = false;
     }
-    if (ok && !t->open)
-        ptrmap_put(&ck->checked, t, ck);
+    if (ok && !t->open) {
+        bool settled = !is_of_operator(t) && parts_are_settled(ck, t);
+        ptrmap_put(&ck->checked, t, settled ? (void *)(uintptr_t)t : ck);
+    }
     return ok;
 }
 
-/* Each hole that was written becomes one of ours, so that relations can wait for it. */
+/* A hole in place of a written one, so that relations can wait for it. */
+static const Type *own_hole(Checker *ck, const Type *t, const HoleInfo *info)
+{
+    HoleInfo written = *info;
+    if (!span_is_none(t->span) && info->origin != HOLE_PARAM)
+        written.span = t->span;
+    const Type *hole = hole_new(ck, written);
+    story_unknown(ck, hole, written);
+    if (ck->answers && !span_is_none(t->span))
+        vec_push(&ck->asked, &ck->scratch, ((Written){hole, t}));
+    return hole;
+}
+
+/* A hole in place of what is written as an operator's type, for that operator's. */
+static const Type *operator_hole(Checker *ck, const Type *t, const HoleInfo *info)
+{
+    const Type *hole = hole_new(ck, *info);
+    story_unknown(ck, hole, *info);
+    vec_push(&ck->operators, &ck->scratch, ((Written){hole, t}));
+    return hole;
+}
+
+/* The type with holes of ours for what its text leaves open. */
 static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
 {
-    if (!t->open)
+    if (is_settled(ck, t) || checker_ends(ck))
         return t;
-    if (t->kind == TYPE_HOLE) {
-        HoleInfo written = *info;
-        if (!span_is_none(t->span) && info->origin != HOLE_PARAM)
-            written.span = t->span;
-        const Type *hole = hole_new(ck, written);
-        story_unknown(ck, hole, written);
-        if (ck->answers && !span_is_none(t->span))
-            vec_push(&ck->asked, &ck->scratch, ((Written){hole, t}));
-        return hole;
-    }
+    if (t->kind == TYPE_HOLE)
+        return own_hole(ck, t, info);
+    if (is_of_operator(t))
+        return operator_hole(ck, t, info);
     const Type **parts = arena_new_array(&ck->scratch, const Type *, t->n);
     for (uint32_t i = 0; i < t->n; i++)
         parts[i] = own_holes(ck, t->parts[i], info);
@@ -54,28 +99,9 @@ static const Type *own_holes(Checker *ck, const Type *t, const HoleInfo *info)
     return t;
 }
 
-/* `fn [A, B, C](A, B) -> C` is the type of no function that gives something back, only that of an operator: its relation, which the text does
- * not say, decides the result. */
-static bool is_of_operator(const Type *t)
-{
-    if (t->kind != TYPE_FUNC || t->n_params != t->n + 1 || t->params[t->n]->op)
-        return false;
-    for (uint32_t i = 0; i < t->n; i++)
-        if (t->parts[i]->kind != TYPE_VAR || t->parts[i]->var != t->params[i])
-            return false;
-    return t->result->kind == TYPE_VAR && t->result->var == t->params[t->n];
-}
-
 const Type *written_type(Checker *ck, const Type *t, HoleInfo info)
 {
-    if (!kind_ok(ck, t, info.span))
-        return ck->cx->poison;
-    if (!is_of_operator(t))
-        return own_holes(ck, t, &info);
-    const Type *hole = hole_new(ck, info);
-    story_unknown(ck, hole, info);
-    vec_push(&ck->operators, &ck->scratch, ((Written){hole, t}));
-    return hole;
+    return kind_ok(ck, t, info.span) ? own_holes(ck, t, &info) : ck->cx->poison;
 }
 
 void check_typedef(Checker *ck, const TypeDef *def)
