@@ -415,10 +415,9 @@ static Step *eta_closure(Prepare *p, const Expr *e)
     back->args[0] = slot_operand(n);
     if (op) {
         set_op(p, apply, op->op, NULL);
-        if (op->op->attrs) {
-            static const Attrs none = {0};
+        if (op->op->attrs && !attrs_are_needed(op->op->name, op->op->attrs)) {
             apply->attrs = attrs_check(p->in->cx, &p->unit->arena, op->op->name, op->op->attrs,
-                                       &none, e->span);
+                                       NULL, e->span);
             p->failed |= !apply->attrs;
         }
     } else {

@@ -259,6 +259,10 @@ Value site_run(Interp *in, Step *s)
     Value *args = in->args;
     for (uint32_t i = 0; i < s->n; i++)
         args[i] = *operand_at(in, s->args[i]);
+    if (s->op->attrs && !s->attrs) { /* as a value it has none; only its call is wrong */
+        attrs_check(in->cx, &in->scratch, s->op->name, s->op->attrs, NULL, s->span);
+        return value_none();
+    }
     if (!has_program(s->op, s->attrs))
         return (s->n > 0 && s->args[0].last ? op_eval_last : op_eval)(in->cx, s->op, s->attrs,
                                                                       s->span, s->n, args);

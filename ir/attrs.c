@@ -460,6 +460,15 @@ static bool fill_field(Ctx *cx, Arena *arena, const Owner *owner, const OpAttr *
     return false;
 }
 
+bool attrs_are_needed(const char *op, const OpAttr *schema)
+{
+    Owner owner = {.name = op};
+    for (int i = 0; i < schema_size(schema); i++)
+        if (schema[i].required && !is_later(&owner, schema[i].name))
+            return true;
+    return false;
+}
+
 static const Attrs *check(Ctx *cx, Arena *arena, Owner *owner, const OpAttr *schema,
                           const Attrs *written, Span span)
 {

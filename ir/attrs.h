@@ -130,6 +130,8 @@ int attrs_ints(const Attrs *a, const char *key, int64_t *out, int most);
 
 /* What a release before 0.9 calls the operator's attribute; NULL: it had that name, or none. */
 const char *attrs_earlier(const char *owner, const char *now);
+/* Whether a call of the operator has to write some. */
+bool attrs_are_needed(const char *op, const OpAttr *schema);
 /* The record in the schema's order with defaults, made in `arena` from what was written in any order (NULL: nothing); reports unknown,
  * missing and wrong ones. `op` names the operator or pass in messages; `span` is the call's. NULL after a diagnostic, and for a NULL
  * schema with nothing written (then nothing was reported). A key `attrs_type_key` is accepted and dropped. */

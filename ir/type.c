@@ -591,6 +591,17 @@ bool type_is_scalar(const Type *t, DType dtype)
     return t->kind == TYPE_TENSOR && t->n == 0 && dtype_eq(t->dtype, dtype);
 }
 
+static bool is_hole(const Type *t, const void *none)
+{
+    (void)none;
+    return t->kind == TYPE_HOLE;
+}
+
+bool type_is_found(const Type *t)
+{
+    return !t->open || !type_any(t, is_hole, NULL);
+}
+
 /* What an open type says of itself leaves out what its holes are bound to. */
 static bool is_not_static(const Type *t, const void *none)
 {

@@ -147,6 +147,8 @@ const Type *type_of_constructor(Ctx *cx, const Constructor *con);
 
 /* What a hole is bound to, followed to the end; other types as they are. Only the outermost node. */
 const Type *type_find(const Type *t);
+/* Whether no hole inside is without a type. */
+bool type_is_found(const Type *t);
 /* The type with every bound hole inside replaced. */
 const Type *type_resolve(Ctx *cx, const Type *t);
 /* The same for many types one after the other, between which no hole is filled: `known` keeps what was found. */

@@ -475,7 +475,7 @@ static const Type *called_type(Fn *f, const Call *call, const Type *type, const 
         return type;
     const Type **args = arena_new_array(g->arena, const Type *, call->args.n + 1);
     for (uint32_t i = 0; i < call->args.n; i++)
-        args[i] = instance_type(g, f->in, call->args.at[i]->type);
+        args[i] = instance_argument(g, f->in, call, i);
     return type_func(g->cx, 0, NULL, call->args.n, args, result);
 }
 
@@ -516,7 +516,7 @@ static Ssa call_open(Fn *f, const Val *val, const Call *call, const Var *var, co
     uint32_t n = call->args.n;
     const Type **types = arena_new_array(g->arena, const Type *, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        types[i] = instance_type(g, f->in, call->args.at[i]->type);
+        types[i] = instance_argument(g, f->in, call, i);
     Instance *in = instance_at(g, val->known, n, types, result);
     return in ? call_instance(f, in, call, var, tail) : NULL;
 }

@@ -546,6 +546,14 @@ static Let *compute_let(Fn *f, Let *let, const Type *type, bool tail)
 {
     bool last = let_is_last(let), wants = f->wants_fields;
     uint32_t projections = last || !tuple_is_worth_opening(type) ? 0 : fn_projections(f, let);
+    if (tail && last && type->kind == TYPE_FUNC && type->n_params > 0) {
+        /* Where the function gives one of a single type, branches make it; what is made elsewhere is not handed through. */
+        bool branches = let->value->kind == EXPR_IF || let->value->kind == EXPR_MATCH;
+        const Type *result = f->in->result;
+        bool single = result->kind == TYPE_FUNC && result->n_params == 0;
+        type = single && branches ? result : type;
+        tail = !single || branches;
+    }
     if (last && wants)
         plan_flush(f); /* first: when it fails, the fields have no owner yet */
     f->wants_fields = last ? wants : projections > 0;

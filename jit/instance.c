@@ -5,6 +5,7 @@
 #include "ir/walk.h"
 #include "jit/internal.h"
 #include "jit/signature.h"
+#include "typecheck/subsume.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -413,6 +414,19 @@ static Instance *global_at(Gen *g, const Def *def, const GlobalUse *use, const T
     return declare(g, in);
 }
 
+/* What the arguments say of the type parameters. A function of all types, `last`, may be taken at one, which the others and the result tell. */
+static bool args_match(const Function *fn, const GlobalUse *use, bool last, const Type **types)
+{
+    uint32_t n_vars = fn->type_params.n;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < use->n && n_vars > 0; i++) {
+        const Type *given = use->args[i];
+        if (last == (given->kind == TYPE_FUNC && given->n_params > 0))
+            ok = types_match(fn->params.at[i]->base.type, given, n_vars, fn->type_params.at, types);
+    }
+    return ok;
+}
+
 Instance *instance_of_global(Gen *g, const GlobalUse *use)
 {
     const Def *def = module_find(g->env, use->name);
@@ -434,19 +448,31 @@ Instance *instance_of_global(Gen *g, const GlobalUse *use)
     const Type **types = arena_new_array(g->arena, const Type *, n_vars + 1);
     for (uint32_t i = 0; i < n_vars && use->n_type_args == n_vars; i++)
         types[i] = use->type_args[i];
-    bool ok = use->n == fn->params.n;
-    for (uint32_t i = 0; ok && i < use->n && n_vars > 0; i++)
-        ok = types_match(fn->params.at[i]->base.type, use->args[i], n_vars, fn->type_params.at,
-                         types);
+    bool ok = use->n == fn->params.n && args_match(fn, use, false, types);
     const Type *open = fn->ret_type ? fn->ret_type : fn->body->type;
     if (ok && n_vars > 0 && use->result)
         types_match(open, use->result, n_vars, fn->type_params.at, types);
+    ok = ok && args_match(fn, use, true, types);
     for (uint32_t i = 0; ok && i < n_vars; i++)
         ok = types[i] != NULL;
     if (ok)
         return global_at(g, def, use, types);
     gen_refuse(g, "the type arguments of `@%s` cannot be told", use->name->text);
     return NULL;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------------------------- */
+
+const Type *instance_argument(Gen *g, const Instance *in, const Call *call, uint32_t i)
+{
+    const Type *found = instance_type(g, in, call->args.at[i]->type);
+    const Type *f = call->callee->type ? type_find(call->callee->type) : NULL;
+    if (found->kind != TYPE_FUNC || found->n_params == 0 || !f || f->kind != TYPE_FUNC ||
+        f->n != call->args.n || (f->n_params && f->n_params != call->type_args.n))
+        return found;
+    const Type *needed = type_subst(g->cx, f->parts[i], f->n_params, f->params, call->type_args.at);
+    needed = instance_type(g, in, needed);
+    return type_fit(g->cx, &g->holders, found, needed) == FIT_CALLED_AT_ONE ? needed : found;
 }
 
 /* ---- function literals ---------------------------------------------------------------------------------------- */

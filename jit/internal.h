@@ -734,6 +734,8 @@ Instance *instance_at(Gen *g, Instance *open, uint32_t n, const Type *const *arg
 bool types_match(const Type *open, const Type *given, uint32_t n, const TypeVar *const *vars,
                  const Type **types);
 const Type *instance_type(Gen *g, const Instance *in, const Type *t);
+/* The type that argument i of a call is handed over as: that of the value, or the single one that a function of all types is called at. */
+const Type *instance_argument(Gen *g, const Instance *in, const Call *call, uint32_t i);
 LLVMTypeRef instance_function_type(Gen *g, const Instance *in);
 /* The LLVM function type that closures of this Relay type have. */
 LLVMTypeRef closure_type(Gen *g, const Type *fn);

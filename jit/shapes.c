@@ -196,7 +196,7 @@ Instance *shapes_callee(Gen *g, const Instance *in, const Call *call, const Type
     const Type **shapes = arena_new_array(g->arena, const Type *, n + 1);
     const Type **given = arena_new_array(g->arena, const Type *, n_given + 1);
     for (uint32_t i = 0; i < n; i++) {
-        args[i] = instance_type(g, in, call->args.at[i]->type);
+        args[i] = instance_argument(g, in, call, i);
         shapes[i] = type_in(g, in, call->args.at[i]);
     }
     for (uint32_t i = 0; i < n_given; i++)

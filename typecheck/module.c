@@ -430,7 +430,7 @@ static void infer_cycle(Graph *g, uint32_t from)
         if (!def->fn || def->fn->base.type)
             continue;
         any = true;
-        ck->polymorphic = ck->polymorphic || (g->stack.n > from + 1 && def->fn->type_params.n);
+        ck->polymorphic = ck->polymorphic || def->fn->type_params.n;
         ck->home = def->home ? def->home : ck->m;
         function_begin(ck, def->fn, def->name->text, def->span);
     }

@@ -329,7 +329,7 @@ static const Type *unify_functions(Checker *ck, const Type *a, const Type *b, Wi
     if (less_b)
         b = drop_params(ck, b, keep);
     /* What is found for a hole stands where the hole does, and only the parameters of its function are known there. */
-    if (b->open && !a->open)
+    if (!type_is_found(b) && type_is_found(a))
         return unify_parts(ck, rename_params(ck, b, a), b, widen);
     return unify_parts(ck, a, rename_params(ck, a, b), widen);
 }

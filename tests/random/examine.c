@@ -691,6 +691,32 @@ static bool refuses_forms(Examiner *x)
     return true;
 }
 
+/* Whether the message says of something that it is not what it is. */
+static bool denies_itself(const Diag *d)
+{
+    if (strstr(d->message, "[in0")) /* operators have types of their own, whose text is the same */
+        return false;
+    const char *is = strstr(d->message, " is `"), *needed = strstr(d->message, "`, but `");
+    if (!is || !needed)
+        return false;
+    is += strlen(" is `");
+    size_t n = (size_t)(needed - is);
+    needed += strlen("`, but `");
+    return strncmp(is, needed, n) == 0 && needed[n] == '`';
+}
+
+/* What is wrong with how the types were refused. */
+static const char *refuses_types(Examiner *x)
+{
+    x->refused++;
+    for (const Diag *d = x->cx.diags->first; d; d = d->next)
+        if (d->code == E0121_TOO_DEEP || denies_itself(d)) {
+            note_diags(x);
+            return "what is refused differs from what is needed";
+        }
+    return NULL;
+}
+
 const char *examine(Examiner *x, Module *m)
 {
     buf_clear(&x->what);
@@ -698,7 +724,10 @@ const char *examine(Examiner *x, Module *m)
     limits_start(&x->cx.limits);
     x->compiled = x->valued = x->fails = x->passed = x->differs = false;
     const char *bad = NULL;
-    if (!typecheck_module(&x->cx, m, NULL))
+    bool typed = typecheck_module(&x->cx, m, NULL);
+    if (!typed && x->may_refuse)
+        return refuses_types(x);
+    if (!typed)
         bad = "it is well typed";
     else if (!forms_expand(&x->cx, m, NULL, (FormsWish){0})) {
         if (refuses_forms(x))

@@ -18,6 +18,7 @@ typedef struct Examiner {
     bool compiled; /* the last program was, and gave the same value */
     bool valued; /* it has a value */
     bool fails; /* it ran, and has none */
+    bool may_refuse; /* types of the program may be refused */
     bool passed; /* what is examined went through a pass */
     bool metadata; /* its text has some */
     bool narrow; /* it has floats of 16 bits, which code may keep in more where it fuses */
@@ -25,7 +26,7 @@ typedef struct Examiner {
     bool
         exact; /* what is compared is computed so: other orders may give other values (docs/language.md) */
     size_t exactly; /* programs that were compared so */
-    size_t refused; /* programs with a derivative that there is not */
+    size_t refused; /* programs with a derivative that there is not, or whose types were refused */
     size_t lost; /* texts behind a pass that lack an annotation to be typed again */
     size_t went; /* pipelines that programs went through */
     Buf what; /* about the property that failed */

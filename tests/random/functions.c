@@ -21,7 +21,7 @@ static const TypeVar *new_type_var(Gen *g)
 }
 
 /* For each type parameter there is an argument of it, so that the body can always make one. */
-const Type *random_signature(Gen *g, uint32_t type_params, bool recursive)
+const Type *random_signature(Gen *g, uint32_t type_params, bool recursive, int depth)
 {
     const TypeVar *vars[3];
     const Type *args[6];
@@ -34,9 +34,9 @@ const Type *random_signature(Gen *g, uint32_t type_params, bool recursive)
         vec_push(&g->vars, &g->scratch, vars[i]);
         args[n++] = type_var(g->cx, vars[i]);
     }
-    for (uint32_t more = below(g, 3); more > 0; more--)
-        args[n++] = random_type(g, 2);
-    const Type *result = random_type(g, 2);
+    for (uint32_t more = below(g, g->higher ? 2 : 3); more > 0; more--)
+        args[n++] = random_type(g, depth);
+    const Type *result = random_type(g, depth);
     g->vars.n = outer;
     return type_func(g->cx, type_params, vars, n, args, result);
 }
@@ -121,7 +121,7 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
     for (uint32_t i = 0; i < t->n_params; i++)
         vec_push(&g->vars, &g->scratch, vars[i]);
     for (uint32_t i = 0; i < t->n; i++) {
-        params[i] = fresh_var(g, own->parts[i]);
+        params[i] = fresh_var(g, g->higher && once_in(g, 5) ? NULL : own->parts[i]);
         learn(g, &params[i]->base, own->parts[i]);
     }
     g->level++;
@@ -138,7 +138,8 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
         kept[i] = vars[i];
     /* A polymorphic function that comes out of another is of one type, unless that is written. */
     bool many = own->result->kind == TYPE_FUNC && own->result->n_params > 0;
-    bool result = self || many || has_any(own->result) || !once_in(g, 3);
+    bool result =
+        (self && !g->higher) || (many && !once_in(g, 4)) || has_any(own->result) || !once_in(g, 3);
     return expr_function(g->arena, NOWHERE, (TypeVarList){kept, t->n_params}, t->n, params,
                          random_marks(g), result ? own->result : NULL, body);
 }
@@ -252,8 +253,8 @@ static Known new_definition(Gen *g, const Type *type, int number)
 
 static void define_plain(Gen *g, int number, int size)
 {
-    Known k =
-        new_definition(g, random_signature(g, once_in(g, 2) ? 1 + below(g, 2) : 0, false), number);
+    Known k = new_definition(g, random_signature(g, once_in(g, 2) ? 1 + below(g, 2) : 0, false, 2),
+                             number);
     start_function(g, size);
     define(g, k.name, make_function(g, k.type, size, NULL));
     k.cost = g->cost;
@@ -268,7 +269,7 @@ static void define_group(Gen *g, int number, int size)
     Known group[3];
     double cost = 0;
     for (uint32_t i = 0; i < n; i++)
-        group[i] = new_definition(g, random_signature(g, 0, true), number + (int)i);
+        group[i] = new_definition(g, random_signature(g, 0, true, 2), number + (int)i);
     size_t effects = 0, known = g->known.n;
     for (uint32_t i = 0; i < n; i++) {
         start_function(g, size);

@@ -18,6 +18,9 @@ typedef struct RandomOptions {
     int size; /* of a function: about so many nodes */
     bool data; /* of data types, functions and numbers rather than tensors */
     bool derivatives; /* with forms of derivatives, which are to be expanded (passes/forms.h) */
+    /* Of functions of higher rank, which are used as less than they are, with few annotations and now and then as what they are not: types
+     * may be refused. */
+    bool higher;
 } RandomOptions;
 
 /* How often each form of expression, type and operator was made. */

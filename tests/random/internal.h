@@ -24,7 +24,8 @@ typedef struct Gen {
     Arena scratch;
     Diags quiet; /* what op_type has to say about calls that are tried */
     RandomStats *stats;
-    bool data, derivatives; /* as RandomOptions says */
+    bool data, derivatives, higher; /* as RandomOptions says */
+    PtrMap holders; /* data types that type_fit has looked at */
     uint64_t seed, drawn;
     int fuel; /* nodes that may still be made in this function */
     double cost; /* of what was made so far in this function */
@@ -95,7 +96,7 @@ Expr *random_value(Gen *g, int size, const Type **t);
 /* A literal of this function type, perhaps with type parameters. A recursive one counts its first
  * parameter down; `self` then says what it is called by. */
 Function *make_function(Gen *g, const Type *t, int size, Known *self);
-const Type *random_signature(Gen *g, uint32_t type_params, bool recursive);
+const Type *random_signature(Gen *g, uint32_t type_params, bool recursive, int depth);
 /* A call of something known that gives t; NULL when there is none. */
 Expr *call_known(Gen *g, const Type *t, int size);
 /* The definitions of the program. */

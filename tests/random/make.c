@@ -1,6 +1,8 @@
 /* Random expressions of a wanted type. */
 #include "tests/random/internal.h"
 
+#include "typecheck/subsume.h"
+
 #include <string.h>
 
 #define NOWHERE ((Span){0})
@@ -30,12 +32,20 @@ void forget(Gen *g, size_t known)
     g->known.n = known;
 }
 
+/* Whether a value of type t may be this one: it is of the type, or it is more, or, seldom, it only looks like it. */
+static bool will_do(Gen *g, const Type *known, const Type *t)
+{
+    if (!g->higher || known->kind != t->kind || known->n != t->n || t->kind == TYPE_VAR)
+        return type_equal(known, t);
+    return type_fit(g->cx, &g->holders, known, t) != FIT_NOT || once_in(g, 30);
+}
+
 static Expr *find_known(Gen *g, const Type *t)
 {
     size_t n = g->known.n, from = n ? below(g, n) : 0;
     for (size_t i = 0; i < n; i++) {
         const Known *k = &g->known.at[(from + i) % n];
-        if (!k->counter && !k->hidden && type_equal(k->type, t))
+        if (!k->counter && !k->hidden && will_do(g, k->type, t))
             return k->e ? k->e : expr_global(g->arena, NOWHERE, k->name);
     }
     return NULL;
@@ -167,7 +177,7 @@ static Expr *form_known(Gen *g, const Type *t, int size)
 
 Expr *random_value(Gen *g, int size, const Type **t)
 {
-    Expr *e = once_in(g, 3) ? NULL : random_call(g, size, t);
+    Expr *e = g->higher || once_in(g, 3) ? NULL : random_call(g, size, t);
     if (e)
         return e;
     *t = random_type(g, 2);
@@ -178,7 +188,7 @@ static Expr *form_let(Gen *g, const Type *t, int size)
 {
     const Type *u;
     Expr *value = random_value(g, size / 2, &u);
-    Var *v = fresh_var(g, once_in(g, 4) ? NULL : u);
+    Var *v = fresh_var(g, once_in(g, g->higher ? 2 : 4) ? NULL : u);
     size_t known = g->known.n;
     learn(g, &v->base, u);
     Expr *body = make(g, t, size / 2);
@@ -230,8 +240,8 @@ static Expr *form_tuple_of_tuples(Gen *g, const Type *t, int size)
 /* `let` of a function that calls itself, or that has type parameters. */
 static Expr *let_function(Gen *g, const Type *t, int size, uint32_t type_params, bool recursive)
 {
-    const Type *f = random_signature(g, type_params, recursive);
-    Var *v = fresh_var(g, f);
+    const Type *f = random_signature(g, type_params, recursive, 2);
+    Var *v = fresh_var(g, g->higher && once_in(g, 2) ? NULL : f);
     Known self = {.e = &v->base, .type = f, .cost = 20, .level = g->level + 1};
     size_t effects = g->effects;
     Function *fn = make_function(g, f, size / 2, recursive ? &self : NULL);
@@ -257,7 +267,8 @@ static Expr *form_let_polymorphic(Gen *g, const Type *t, int size)
 /* An operator as a value, called on the spot. */
 static Expr *form_operator_value(Gen *g, const Type *t, int size)
 {
-    return t->kind == TYPE_TENSOR && !has_any(t) ? make_value_call(g, t, size) : NULL;
+    bool rarely = g->higher && !once_in(g, 10);
+    return t->kind == TYPE_TENSOR && !has_any(t) && !rarely ? make_value_call(g, t, size) : NULL;
 }
 
 static Expr *form_if(Gen *g, const Type *t, int size)
@@ -289,7 +300,7 @@ static Expr *form_project_known(Gen *g, const Type *t, int size)
         const Known *k = &g->known.at[i];
         for (uint32_t f = 0; k->e && !k->hidden && k->type->kind == TYPE_TUPLE && f < k->type->n;
              f++)
-            if (type_equal(k->type->parts[f], t))
+            if (will_do(g, k->type->parts[f], t))
                 return expr_tuple_get(g->arena, NOWHERE, k->e, f);
     }
     return NULL;
@@ -346,7 +357,8 @@ static Expr *form_sequence(Gen *g, const Type *t, int size)
 
 static Expr *form_operator(Gen *g, const Type *t, int size)
 {
-    return t->kind == TYPE_TENSOR ? make_operator_call(g, t, size) : NULL;
+    bool rarely = g->higher && !once_in(g, 10);
+    return t->kind == TYPE_TENSOR && !rarely ? make_operator_call(g, t, size) : NULL;
 }
 
 /* An operator whose operands have effects. */
@@ -392,7 +404,7 @@ static Expr *form_function(Gen *g, const Type *t, int size)
     if (con || op)
         count_form(g, op ? "an operator as a function" : "a constructor as a function");
     if (con || op)
-        return annotated(g, con ? con : op, t);
+        return g->higher && once_in(g, 2) ? (con ? con : op) : annotated(g, con ? con : op, t);
     return &make_function(g, t, size, NULL)->base;
 }
 

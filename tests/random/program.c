@@ -116,7 +116,7 @@ static void random_typedef(Gen *g, int number)
             fields[k] = param                    ? self->parts[below(g, def->n_params)]
                         : i > 0 && once_in(g, 3) ? self
                                                  : random_type(g, 1);
-            if (!param && fields[k] != self && !is_data(fields[k]))
+            if (!param && fields[k] != self && !is_data(fields[k]) && !g->higher)
                 fields[k] = random_tensor(g);
             if (g->data && i > 0 && once_in(g, 4))
                 fields[k] = delayed(g, fields[k]);
@@ -196,7 +196,8 @@ Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats)
              .arena = &m->arena,
              .seed = options.seed,
              .stats = stats,
-             .data = options.data,
+             .data = options.data || options.higher,
+             .higher = options.higher,
              .derivatives = options.derivatives};
     arena_init(&g.scratch, NULL);
     diags_init(&g.quiet, NULL);
@@ -216,6 +217,7 @@ Module *random_program(Ctx *cx, RandomOptions options, RandomStats *stats)
     if (stats)
         stats->programs++;
     diags_deinit(&g.quiet);
+    ptrmap_deinit(&g.holders);
     arena_deinit(&g.scratch);
     return m;
 }

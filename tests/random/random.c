@@ -8,12 +8,14 @@
  *     random --cells [--count N] [--from SEED] [--jit EVERY]
  *     random --data [--count N] [--from SEED] [--jit EVERY]
  *     random --derivatives [--count N] [--from SEED] [--jit EVERY]
+ *     random --higher [--count N] [--from SEED] [--jit EVERY]
  *
  * `--mistakes` makes one in the text of each program, which must then be refused. `--jit 5` compares every fifth program with the JIT's value; `--show` prints the programs. Each program meets one
  * pass; with `--passes 8` up to eight, one after the other, and after each its value is the same. With `--graphs`
  * each goes through a saved graph, and its text must be the same; with `--cells` it
  * is entered in sessions, and with `--data` it is one of data types that hold functions, of references and of patterns that lie in each
- * other. With `--derivatives` it has such, as `grad(fn …)`, and what is examined is what they stand for. */
+ * other. With `--derivatives` it has such, as `grad(fn …)`, and what is examined is what they stand for. With `--higher` it is
+ * one of functions of higher rank, whose types may be refused. */
 #include "tests/random/examine.h"
 
 #include "base/plugin.h"
@@ -32,7 +34,8 @@ typedef struct Options {
     long count, jit;
     int size, passes;
     const char *gpu; /* the operator, or `all` */
-    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells, data, derivatives;
+    bool stats, show, no_shrink, go_on, mistakes, symbolic, graphs, cells, data, derivatives,
+        higher;
 } Options;
 
 static bool read_options(int argc, char **argv, Options *o)
@@ -58,6 +61,8 @@ static bool read_options(int argc, char **argv, Options *o)
             o->data = true;
         else if (!strcmp(argv[i], "--derivatives"))
             o->derivatives = true;
+        else if (!strcmp(argv[i], "--higher"))
+            o->higher = true;
         else if (!strcmp(argv[i], "--mistakes"))
             o->mistakes = true;
         else if (!strcmp(argv[i], "--go-on"))
@@ -180,7 +185,7 @@ static const char *examine_as_cells(Examiner *x, Module *m, const Options *o, ui
                                     bool jit)
 {
     Module *other =
-        random_program(&x->cx, (RandomOptions){seed + 1, o->size, o->data, false}, NULL);
+        random_program(&x->cx, (RandomOptions){seed + 1, o->size, o->data, false, false}, NULL);
     const char *bad = examine_cells(x, m, other, jit);
     module_release(other);
     return bad;
@@ -195,10 +200,11 @@ static void examine_one(const Options *o, uint64_t seed, const JitTable *jit, Ra
         return;
     }
     choose_passes(&x, o, seed);
+    x.may_refuse = o->higher;
     x.cx.limits.seconds_most = 30;
     limits_start(&x.cx.limits);
-    Module *m =
-        random_program(&x.cx, (RandomOptions){seed, o->size, o->data, o->derivatives}, stats);
+    Module *m = random_program(
+        &x.cx, (RandomOptions){seed, o->size, o->data, o->derivatives, o->higher}, stats);
     if (o->show && o->count == 1 && !o->graphs)
         print_module("", m);
     const char *bad = NULL;
@@ -270,7 +276,7 @@ int main(int argc, char **argv)
     if (o.stats)
         stats_print(&stats);
     printf("%zu programs, %ld with a value, %ld compiled, %ld went through pipelines, %ld texts "
-           "lost an annotation, %ld compared exactly, %ld without a derivative, %ld mistakes, %ld "
+           "lost an annotation, %ld compared exactly, %ld refused, %ld mistakes, %ld "
            "with metadata, %ld failed\n",
            stats.programs, totals.valued, totals.compiled, totals.went, totals.lost, totals.exactly,
            totals.refused, totals.mistaken, totals.metadata, totals.failed);

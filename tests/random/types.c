@@ -101,7 +101,7 @@ static const Type *random_func(Gen *g, int depth)
         return known ? known : op_func(g);
     if (depth > 1 && once_in(g, 6)) {
         count_form(g, "a polymorphic function type");
-        return random_signature(g, 1, false);
+        return random_signature(g, 1, false, 2);
     }
     uint32_t n = below(g, 3);
     for (uint32_t i = 0; i < n; i++)
@@ -124,10 +124,30 @@ static const Type *random_data(Gen *g, int depth)
     return k < 19 ? random_func(g, depth) : type_ref(g->cx, random_type(g, depth - 1));
 }
 
+/* Functions, what holds them, and few numbers. */
+static const Type *random_higher(Gen *g, int depth)
+{
+    uint32_t k = depth > 0 ? below(g, 20) : 0;
+    if (k < 6)
+        return random_scalar(g);
+    if (k < 8)
+        return random_tuple(g, depth);
+    if (k < 10)
+        return random_adt(g, depth);
+    if (k < 13)
+        return type_ref(g->cx, random_type(g, depth - 1));
+    if (k < 16)
+        return random_func(g, depth);
+    count_form(g, "a polymorphic function type");
+    return random_signature(g, 1 + once_in(g, 4), false, depth - 1);
+}
+
 const Type *random_type(Gen *g, int depth)
 {
     if (g->vars.n && once_in(g, 3))
         return type_var(g->cx, g->vars.at[below(g, g->vars.n)]);
+    if (g->higher)
+        return random_higher(g, depth);
     if (g->data)
         return random_data(g, depth);
     uint32_t k = depth > 0 ? below(g, 20) : 0;
@@ -146,16 +166,31 @@ const Type *random_type(Gen *g, int depth)
     return type_ref(g->cx, random_type(g, depth - 1));
 }
 
+static bool holds_functions(const TypeDef *def);
+
+/* A data type that stands in its own field says nothing new of it. */
+static bool field_holds_functions(const TypeDef *def, const Type *t)
+{
+    if (t->kind == TYPE_FUNC || t->kind == TYPE_REF)
+        return true;
+    if (t->kind == TYPE_ADT && t->def != def && holds_functions(t->def))
+        return true;
+    for (uint32_t i = 0; (t->kind == TYPE_TUPLE || t->kind == TYPE_ADT) && i < t->n; i++)
+        if (field_holds_functions(def, t->parts[i]))
+            return true;
+    return false;
+}
+
 static bool holds_functions(const TypeDef *def)
 {
     for (uint32_t i = 0; i < def->n_cons; i++)
         for (uint32_t k = 0; k < def->cons[i]->n; k++)
-            if (def->cons[i]->fields[k]->kind == TYPE_FUNC)
+            if (field_holds_functions(def, def->cons[i]->fields[k]))
                 return true;
     return false;
 }
 
-/* Data types are tested by their arguments: their fields hold nothing else but functions. */
+/* Data types are tested by their fields and their arguments. */
 bool is_data(const Type *t)
 {
     if (t->kind == TYPE_ADT && holds_functions(t->def))
