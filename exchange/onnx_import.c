@@ -132,7 +132,7 @@ static void print_extent(void *data, Buf *b, Dim d)
 const char *import_type_text(OnnxImport *im, const Type *t)
 {
     Buf b = {0};
-    type_print_as(&b, t, (TypeStyle){print_extent, im});
+    type_print_as(&b, t, (TypeStyle){print_extent, NULL, im});
     return buf_keep(&b, &im->out->arena);
 }
 

@@ -618,6 +618,8 @@ static void count_child(void *data, Expr *const *slot)
     Printer *p = data;
     if (is_atom(*slot))
         return;
+    const Function *f = expr_as_function(*slot);
+    p->polymorphic = p->polymorphic || (f && f->type_params.n);
     PrintNode *node = node_get(p, *slot);
     if (node->uses++ == 0)
         task(p, TASK_ENTER, *slot, 0);

@@ -95,6 +95,8 @@ typedef struct Printer {
     Interner names; /* of all variables, once names_made */
     Vec(UsedName) used; /* by the numbers of `names` */
     bool names_made;
+    PtrMap type_names; /* TypeVar -> text, of those that are not called by their own name */
+    bool polymorphic; /* functions inside of others have type parameters */
     Vec(unsigned char *) hints; /* a bit for each name that is used as it is, in pages */
     Vec(Task) tasks;
     Ctx *cx; /* NULL: symbolic extents print `?` */
@@ -167,6 +169,8 @@ bool constant_is_literal(const Constant *c);
 /* A variable where it is bound: name, type, comment. */
 void put_binder(Printer *p, Buf *b, const Var *v);
 void put_pattern(Printer *p, Buf *b, const Pattern *pattern);
+/* Gives each type parameter in e another name that has that of one around it. */
+void name_type_params(Printer *p, const Expr *e);
 /* "[A, B](%x: T, key=value) -> R" */
 void put_function_head(Printer *p, Buf *b, const Function *f);
 /* ", key=value" for each attribute that is shown; `first` leaves the comma of the first out. */

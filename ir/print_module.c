@@ -19,6 +19,7 @@ static void printer_deinit(Printer *p)
     buf_deinit(&p->lines);
     buf_deinit(&p->head);
     buf_deinit(&p->bound);
+    ptrmap_deinit(&p->type_names);
     arena_deinit(&p->arena);
 }
 
@@ -27,6 +28,7 @@ static void print_def(Printer *p, Buf *out, const Def *def)
     doc_begin(p, NULL);
     p->open = 0;
     p->def++;
+    name_type_params(p, &def->fn->base);
     put_mark(p, &def->fn->base);
     buf_str(&p->text, "def @");
     buf_str(&p->text, def->name->text);
@@ -43,6 +45,7 @@ static void print_expr(Printer *p, Buf *out, const Expr *e, const char *tail)
     p->def++;
     p->indent = 0;
     print_count_uses(p, e);
+    name_type_params(p, e);
     print_body(p, out, e, tail);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "ir/metadata.h"
+#include "ir/walk.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -108,9 +109,16 @@ static void put_record(Printer *p, Buf *b, const AttrValue *v)
     put_item(b, key, index);
 }
 
+static const char *type_var_name(void *data, const TypeVar *v)
+{
+    const Printer *p = data;
+    const char *other = ptrmap_find(&p->type_names, v);
+    return other ? other : v->name->text;
+}
+
 bool put_type(Printer *p, Buf *b, const Type *t)
 {
-    return type_print_as(b, t, p->cx ? (TypeStyle){put_extent, p} : (TypeStyle){0});
+    return type_print_as(b, t, (TypeStyle){p->cx ? put_extent : NULL, type_var_name, p});
 }
 
 /* "span=model.rly:3:12"; nothing in the name ends the comment. */
@@ -338,11 +346,11 @@ void put_pattern(Printer *p, Buf *b, const Pattern *pattern)
     buf_str(b, pattern->kind == PATTERN_TUPLE && pattern->n == 1 ? ",)" : ")");
 }
 
-static void put_type_params(Buf *b, uint32_t n, const TypeVar *const *params)
+static void put_type_params(Printer *p, Buf *b, uint32_t n, const TypeVar *const *params)
 {
     for (uint32_t i = 0; i < n; i++) {
         buf_str(b, i ? ", " : "[");
-        buf_str(b, params[i]->name->text);
+        buf_str(b, type_var_name(p, params[i]));
     }
     if (n)
         buf_char(b, ']');
@@ -356,9 +364,70 @@ static const Type *result_type(const Printer *p, const Function *f)
     return t->kind == TYPE_FUNC ? t->result : f->ret_type;
 }
 
+/* Names of type parameters where the walk is. */
+typedef struct TypeNaming {
+    Printer *p;
+    Interner names;
+    PtrMap taken; /* Name -> itself: of one around */
+    PtrMap numbers; /* Name -> the last number behind it */
+} TypeNaming;
+
+static void name_type_param(TypeNaming *s, const TypeVar *v)
+{
+    const Name *own = name_intern(&s->names, v->name->text, strlen(v->name->text)), *name = own;
+    uintptr_t number = (uintptr_t)ptrmap_find(&s->numbers, own);
+    for (Buf text = {0}; name && ptrmap_has(&s->taken, name);) {
+        buf_printf(&text, "%s%zu", own->text, (size_t)++number);
+        name = name_intern(&s->names, buf_text(&text), text.n);
+        buf_deinit(&text);
+    }
+    s->p->failed |= !name;
+    if (!name)
+        return;
+    ptrmap_put(&s->taken, name, s);
+    if (name == own)
+        return;
+    ptrmap_put(&s->numbers, own, (void *)number);
+    ptrmap_put(&s->p->type_names, v, (void *)(uintptr_t)name->text);
+}
+
+static WalkNext enter_function(void *data, const Expr *e)
+{
+    TypeNaming *s = data;
+    const Function *f = expr_as_function(e);
+    for (uint32_t i = 0; f && i < f->type_params.n; i++)
+        name_type_param(s, f->type_params.at[i]);
+    return print_goes_on(s->p) ? WALK_ON : WALK_STOP;
+}
+
+static WalkNext leave_function(void *data, const Expr *e)
+{
+    TypeNaming *s = data;
+    const Function *f = expr_as_function(e);
+    for (uint32_t i = 0; f && i < f->type_params.n; i++) {
+        const char *text = type_var_name(s->p, f->type_params.at[i]);
+        const Name *name = name_find(&s->names, text, strlen(text));
+        if (name)
+            ptrmap_remove(&s->taken, name);
+    }
+    return WALK_ON;
+}
+
+void name_type_params(Printer *p, const Expr *e)
+{
+    if (!p->polymorphic)
+        return;
+    TypeNaming s = {.p = p};
+    interner_init(&s.names, &p->arena);
+    ir_walk(e, enter_function, leave_function, &s);
+    interner_deinit(&s.names);
+    ptrmap_deinit(&s.taken);
+    ptrmap_deinit(&s.numbers);
+}
+
 void put_function_head(Printer *p, Buf *b, const Function *f)
 {
-    put_type_params(b, f->type_params.n, f->type_params.at);
+    put_type_params(p, b, f->type_params.n, f->type_params.at);
     buf_char(b, '(');
     for (uint32_t i = 0; i < f->params.n; i++) {
         if (i)
@@ -376,7 +445,7 @@ void put_typedef(Printer *p, Buf *b, const TypeDef *def)
         buf_str(b, "extern ");
     buf_str(b, "type ");
     buf_str(b, def->name->text);
-    put_type_params(b, def->n_params, def->params);
+    put_type_params(p, b, def->n_params, def->params);
     if (def->is_extern) {
         buf_char(b, '\n');
         return;

@@ -466,9 +466,14 @@ static bool binds(const Type *t, const TypeVar *v)
     return false;
 }
 
+/* By name: in a text that is all there is. */
 static bool is_bound_by(const Type *t, const void *function)
 {
-    return t->kind == TYPE_VAR && binds(function, t->var);
+    const Type *f = function;
+    for (uint32_t i = 0; t->kind == TYPE_VAR && i < f->n_params; i++)
+        if (f->params[i]->name == t->var->name)
+            return true;
+    return false;
 }
 
 static bool is_replaced(const Type *t, const void *mapping)
@@ -732,10 +737,59 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
 #define TYPE_TEXT_MOST ((size_t)256 << 10)
 #define TYPE_TEXT_MOST_IN_MESSAGE 1000
 
+/* Type parameters of a function type, as they are called inside. */
+typedef struct Called {
+    uint32_t n;
+    const TypeVar *const *params;
+    char **names; /* NULL for those that have their own */
+    const struct Called *outer;
+} Called;
+
 typedef struct TypeText {
     size_t end; /* of the buffer: what lies behind is left out */
     TypeStyle style;
+    const Called *called;
 } TypeText;
+
+static const char *called(const TypeText *x, const TypeVar *v)
+{
+    for (const Called *c = x->called; c; c = c->outer)
+        for (uint32_t i = 0; i < c->n; i++)
+            if (c->params[i] == v)
+                return c->names[i] ? c->names[i] : v->name->text;
+    return x->style.var ? x->style.var(x->style.data, v) : v->name->text;
+}
+
+/* A name that one of a function's parameters could have. */
+typedef struct NameWanted {
+    const TypeText *x;
+    const Type *function;
+    const char *name;
+} NameWanted;
+
+static bool is_called_so(const Type *t, const void *data)
+{
+    const NameWanted *w = data;
+    return t->kind == TYPE_VAR && !binds(w->function, t->var) &&
+           strcmp(called(w->x, t->var), w->name) == 0;
+}
+
+/* A parameter is called something else where the function's type says of another one of its name, which it would stand for in the text. */
+static char *other_name(const TypeText *x, const Type *t, const TypeVar *v)
+{
+    NameWanted w = {x, t, v->name->text};
+    Buf name = {0};
+    for (unsigned i = 1; type_any(t, is_called_so, &w) && !name.failed; i++) {
+        buf_clear(&name);
+        buf_printf(&name, "%s%u", v->name->text, i);
+        w.name = buf_text(&name);
+    }
+    char *other = name.n && !name.failed ? memory_try(name.n + 1) : NULL;
+    if (other)
+        memcpy(other, buf_text(&name), name.n + 1);
+    buf_deinit(&name);
+    return other;
+}
 
 static void print_type(Buf *b, const Type *t, const TypeText *end);
 
@@ -773,12 +827,24 @@ static void print_tensor(Buf *b, const Type *t, const TypeStyle *style)
 static void print_func(Buf *b, const Type *t, const TypeText *end)
 {
     buf_str(b, "fn ");
-    for (uint32_t i = 0; i < t->n_params; i++)
-        buf_printf(b, "%s%s", i ? ", " : "[", t->params[i]->name->text);
+    Called own = {t->n_params, t->params, NULL, end->called};
+    TypeText inside = *end;
+    if (t->n_params) {
+        own.names = memory_zeroed(t->n_params, sizeof *own.names);
+        b->failed |= !own.names;
+        inside.called = own.names ? &own : end->called;
+    }
+    for (uint32_t i = 0; i < t->n_params && own.names; i++) {
+        own.names[i] = other_name(end, t, t->params[i]);
+        buf_printf(b, "%s%s", i ? ", " : "[", called(&inside, t->params[i]));
+    }
     buf_str(b, t->n_params ? "](" : "(");
-    print_list(b, t->n, t->parts, end);
+    print_list(b, t->n, t->parts, &inside);
     buf_str(b, ") -> ");
-    print_type(b, t->result, end);
+    print_type(b, t->result, &inside);
+    for (uint32_t i = 0; i < t->n_params && own.names; i++)
+        memory_free(own.names[i]);
+    memory_free(own.names);
 }
 
 static void print_type(Buf *b, const Type *t, const TypeText *end)
@@ -801,7 +867,7 @@ static void print_type(Buf *b, const Type *t, const TypeText *end)
         print_type(b, t->parts[0], end);
         buf_char(b, ')');
         return;
-    case TYPE_VAR: buf_str(b, t->var->name->text); return;
+    case TYPE_VAR: buf_str(b, called(end, t->var)); return;
     case TYPE_ADT:
         buf_str(b, t->def->name->text);
         buf_char(b, '[');
@@ -816,7 +882,7 @@ static void print_type(Buf *b, const Type *t, const TypeText *end)
 bool type_print_as(Buf *b, const Type *t, TypeStyle style)
 {
     size_t end = b->n + TYPE_TEXT_MOST;
-    print_type(b, t, &(TypeText){end, style});
+    print_type(b, t, &(TypeText){end, style, NULL});
     return b->n <= end;
 }
 
@@ -834,6 +900,6 @@ static void name_extent(void *data, Buf *b, Dim symbol)
 const char *type_str(Ctx *cx, const Type *t)
 {
     Buf b = {0};
-    print_type(&b, t, &(TypeText){TYPE_TEXT_MOST_IN_MESSAGE, {name_extent, cx}});
+    print_type(&b, t, &(TypeText){TYPE_TEXT_MOST_IN_MESSAGE, {name_extent, NULL, cx}, NULL});
     return buf_keep(&b, &cx->own_diags.arena);
 }

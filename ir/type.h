@@ -182,9 +182,11 @@ bool type_mentions(const Type *t, const struct PtrMap *defs); /* keys: TypeDef *
 
 /* As Relay text: `Tensor[(2, ?), float32]`, `fn [A](A) -> A`, `List[int32]`, `Colour[]`; holes print `_`. */
 void type_print(Buf *b, const Type *t);
-/* The same with symbolic extents as `extent` writes them, instead of `?`; whether it is written to its end, and not cut for its length. */
+/* The same with symbolic extents as `extent` writes them, instead of `?`, and variables called as `var` says; whether it is written to its end,
+ * and not cut for its length. */
 typedef struct TypeStyle {
     void (*extent)(void *data, Buf *b, Dim symbol);
+    const char *(*var)(void *data, const TypeVar *v);
     void *data;
 } TypeStyle;
 bool type_print_as(Buf *b, const Type *t, TypeStyle style);

@@ -322,29 +322,46 @@ static Known *call_function(Partial *p, const Known *f, const Call *call, Known 
     return result;
 }
 
-/* The function on arguments of which nothing is known. */
+/* What is written of the result, or has to be: a polymorphic function that comes out of another is of one type otherwise. */
+static const Type *result_to_write(const Function *fn)
+{
+    const Type *t = fn->base.type ? type_find(fn->base.type) : NULL;
+    bool many = t && t->kind == TYPE_FUNC && type_find(t->result)->n_params > 0;
+    return many && !fn->ret_type ? t->result : fn->ret_type;
+}
+
+/* The function on arguments of which nothing is known. Each copy has type parameters of its own: one may stand in another. */
 static Function *emit_function(Partial *p, const Known *f)
 {
     uint32_t n = f->fn->params.n, k = f->fn->type_params.n;
     Var **params = arena_alloc_must(p->make.scratch, n + 1, sizeof *params);
     Known **args = fields_new(p, n);
-    const Type **types = arena_alloc_must(&p->make.cx->arena, k + 1, sizeof *types);
+    Ctx *cx = p->make.cx;
+    const Type **types = arena_alloc_must(&cx->arena, k + 1, sizeof *types);
+    const TypeVar **vars = arena_alloc_must(p->make.arena, k + 1, sizeof *vars);
     Fuel *fuel = arena_alloc_must(p->make.scratch, n + 1, sizeof *fuel);
     size_t stores = p->store.n, valid = p->valid;
     Lets l = {.make = &p->make};
+    for (uint32_t i = 0; i < k; i++) {
+        const TypeVar *old = f->fn->type_params.at[i];
+        vars[i] = f->env ? typevar_new(cx, old->name, old->span) : old;
+        types[i] = type_var(cx, vars[i]);
+    }
+    Frame *own = frame_new(p, f->env);
+    own->n_types = k;
+    own->types = f->fn->type_params.at;
+    own->with = types;
     for (uint32_t i = 0; i < n; i++) {
-        params[i] = fresh_var(p, f->env, f->fn->params.at[i]);
+        params[i] = fresh_var(p, own, f->fn->params.at[i]);
         args[i] = known(p, KNOWN_NOTHING, &params[i]->base);
     }
-    for (uint32_t i = 0; i < k; i++)
-        types[i] = type_var(p->make.cx, f->fn->type_params.at[i]);
     burn(NULL, n, args, fuel);
     forget(p);
     Known *result = run_body(p, f, n, args, (TypeList){types, k}, NULL, fuel, &l);
     p->store.n = stores;
     p->valid = valid;
-    return expr_function(p->make.arena, f->fn->base.span, f->fn->type_params, n, params,
-                         f->fn->attrs, type_here(p, f->env, f->fn->ret_type),
+    return expr_function(p->make.arena, f->fn->base.span, (TypeVarList){vars, k}, n, params,
+                         f->fn->attrs, type_here(p, own, result_to_write(f->fn)),
                          lets_close(&l, result->atom));
 }
 
