@@ -2,6 +2,7 @@
 
 #include "ir/ctx.h"
 #include "ir/walk.h"
+#include "passes/types.h"
 
 static bool may_move(Purity *purity, Totality *total, const Expr *e)
 {
@@ -17,7 +18,8 @@ Expr *beta(Ctx *cx, Module *module, Purity *purity, Totality *total, const Funct
         return NULL;
     PtrMap map = {0};
     for (uint32_t i = 0; i < n; i++)
-        if (may_move(purity, total, sources[i]))
+        if (may_move(purity, total, sources[i]) &&
+            types_as_it_is(cx, sources[i]->type, f->params.at[i]->base.type))
             ptrmap_put(&map, copy->params.at[i], args[i]);
     Expr *body = ir_substitute(cx, module, copy->body, &map);
     for (uint32_t i = n; body && i-- > 0;)

@@ -8,6 +8,7 @@
  * whose type is written. */
 #include "passes/facts.h"
 #include "passes/pass.h"
+#include "passes/types.h"
 
 typedef struct Work {
     const Expr *e;
@@ -132,7 +133,8 @@ static bool is_dead(Dead *d, const Let *let)
 static bool is_inlined(Dead *d, const Let *let)
 {
     return d->inline_once && uses_of(d, let) == 1 && !ptrmap_has(&d->recursive, let->var) &&
-           is_pure(d, let->value) && !vague_of(&d->vague, let->value);
+           is_pure(d, let->value) && !vague_of(&d->vague, let->value) &&
+           types_as_it_is(d->run->cx, let->value->type, let->var->base.type);
 }
 
 enum { RULE_DEAD, RULE_EFFECT, RULE_INLINED };

@@ -259,14 +259,30 @@ static bool burn(const Fuel *had, uint32_t n, Known *const *args, Fuel *out)
     return less;
 }
 
-static Known *run_body(Partial *p, const Known *f, uint32_t n, Known *const *args, TypeList types,
-                       const Frame *caller, Fuel *fuel, Lets *l)
+/* What is known of the value by the name of a variable that has less types than it: what is made of it is of the variable's. */
+static Known *as_bound(Partial *p, Lets *l, const Frame *from, const Expr *value, const Frame *to,
+                       const Var *v, Known *k)
+{
+    const Type *found = type_here(p, from, value->type), *type = type_here(p, to, v->base.type);
+    if (types_as_it_is(p->make.cx, found, type))
+        return k;
+    Known *bound = arena_alloc_must(p->make.scratch, 1, sizeof *bound);
+    Var *now = expr_var(p->make.arena, v->base.span, v->name, type);
+    *bound = *k;
+    bound->atom = &now->base;
+    if (k->kind != KNOWN_FUNCTION)
+        bound->kind = KNOWN_NOTHING; /* its parts are of more types too */
+    lets_bind(l, now, k->atom);
+    return bound;
+}
+
+/* `call` is NULL where nothing is known of the arguments. */
+static Known *run_body(Partial *p, const Known *f, const Call *call, Known *const *args,
+                       TypeList types, const Frame *caller, Fuel *fuel, Lets *l)
 {
     Frame *frame = frame_new(p, f->env);
     void *had = ptrmap_find(&p->fuels, f->fn);
     uint32_t k = f->fn->type_params.n;
-    for (uint32_t i = 0; i < n; i++)
-        ptrmap_put(&frame->vars, f->fn->params.at[i], args[i]);
     if (k && types.n == k) {
         const Type **with = arena_alloc_must(&p->make.cx->arena, k, sizeof *with);
         for (uint32_t i = 0; i < k; i++)
@@ -274,6 +290,11 @@ static Known *run_body(Partial *p, const Known *f, uint32_t n, Known *const *arg
         frame->n_types = k;
         frame->types = f->fn->type_params.at;
         frame->with = with;
+    }
+    for (uint32_t i = 0; i < f->fn->params.n; i++) {
+        Var *v = f->fn->params.at[i];
+        ptrmap_put(&frame->vars, v,
+                   call ? as_bound(p, l, caller, call->args.at[i], frame, v, args[i]) : args[i]);
     }
     ptrmap_put(&p->fuels, f->fn, fuel);
     Known *result = evaluate(p, frame, l, f->fn->body);
@@ -317,7 +338,7 @@ static Known *call_function(Partial *p, const Known *f, const Call *call, Known 
     if (why)
         return emit_call(p, l, f->atom, n, args);
     p->unfolded++;
-    Known *result = run_body(p, f, n, args, types, caller, fuel, l);
+    Known *result = run_body(p, f, call, args, types, caller, fuel, l);
     p->unfolded--;
     return result;
 }
@@ -357,7 +378,7 @@ static Function *emit_function(Partial *p, const Known *f)
     }
     burn(NULL, n, args, fuel);
     forget(p);
-    Known *result = run_body(p, f, n, args, (TypeList){types, k}, NULL, fuel, &l);
+    Known *result = run_body(p, f, NULL, args, (TypeList){types, k}, NULL, fuel, &l);
     p->store.n = stores;
     p->valid = valid;
     return expr_function(p->make.arena, f->fn->base.span, (TypeVarList){vars, k}, n, params,
@@ -468,26 +489,26 @@ static Known *evaluate_call(Partial *p, Frame *f, Lets *l, const Call *call)
 
 /* ---- matches ------------------------------------------------------------------------------------------------------------ */
 
-typedef enum Fit { FIT_NO, FIT_YES, FIT_UNKNOWN } Fit;
+typedef enum Takes { TAKES_NO, TAKES_YES, TAKES_UNKNOWN } Takes;
 
-static Fit fits(Partial *p, Frame *f, const Pattern *pattern, Known *k)
+static Takes fits(Partial *p, Frame *f, const Pattern *pattern, Known *k)
 {
     if (pattern->kind == PATTERN_WILDCARD)
-        return FIT_YES;
+        return TAKES_YES;
     if (pattern->kind == PATTERN_VAR) {
         ptrmap_put(&f->vars, pattern->var, k);
-        return FIT_YES;
+        return TAKES_YES;
     }
     if (k->kind != KNOWN_CON && k->kind != KNOWN_TUPLE)
-        return FIT_UNKNOWN;
+        return TAKES_UNKNOWN;
     if (pattern->kind == PATTERN_CON && pattern->con != k->con)
-        return FIT_NO;
+        return TAKES_NO;
     for (uint32_t i = 0; i < pattern->n; i++) {
-        Fit fit = fits(p, f, pattern->fields[i], k->fields[i]);
-        if (fit != FIT_YES)
+        Takes fit = fits(p, f, pattern->fields[i], k->fields[i]);
+        if (fit != TAKES_YES)
             return fit;
     }
-    return FIT_YES;
+    return TAKES_YES;
 }
 
 static Pattern *fresh_pattern(Partial *p, Frame *f, const Pattern *old)
@@ -522,14 +543,14 @@ static Known *evaluate_match(Partial *p, Frame *f, Lets *l, const Match *match)
 {
     Known *k = evaluate(p, f, l, match->scrutinee);
     for (uint32_t i = 0; i < match->clauses.n; i++) {
-        Fit fit = fits(p, f, match->clauses.at[i].pattern, k);
-        if (fit == FIT_YES) {
+        Takes fit = fits(p, f, match->clauses.at[i].pattern, k);
+        if (fit == TAKES_YES) {
             char number[16];
             snprintf(number, sizeof number, "%u", i + 1);
             tell(p, RULE_MATCH, &match->base, number);
             return evaluate(p, f, l, match->clauses.at[i].body);
         }
-        if (fit == FIT_UNKNOWN)
+        if (fit == TAKES_UNKNOWN)
             break;
     }
     return emit_match(p, f, l, match, k);
@@ -635,7 +656,9 @@ static Known *evaluate(Partial *p, Frame *f, Lets *l, Expr *e)
     for (const Let *let = expr_as_let(e); let; let = expr_as_let(e)) {
         const Function *fn = expr_as_function(let->value);
         p->make.span = let->value->span;
-        Known *k = fn ? closure(p, f, l, fn, let->var) : evaluate_value(p, f, l, let->value);
+        Known *k =
+            fn ? closure(p, f, l, fn, let->var)
+               : as_bound(p, l, f, let->value, f, let->var, evaluate_value(p, f, l, let->value));
         ptrmap_put(&f->vars, let->var, k);
         e = let->body;
         spend(p);

@@ -13,14 +13,13 @@
 #include "passes/facts.h"
 #include "passes/pass.h"
 #include "passes/scope.h"
-#include "typecheck/subsume.h"
+#include "passes/types.h"
 
 typedef struct Graph {
     PassRun *run;
     Ctx *cx;
     Purity purity;
     Vagueness vague;
-    PtrMap holders; /* what def_only_holds found */
     PtrMap values;  /* Var -> value of its `let`, when that may be moved */
     bool for_code;
     PtrMap
@@ -65,19 +64,13 @@ static bool note_stretches(Graph *g, const Function *fn)
     return ok;
 }
 
-static bool is_of_its_type(Graph *g, const Let *let)
-{
-    const Type *t = let->var->base.type;
-    return !t || !let->value->type ||
-           type_fit(g->cx, &g->holders, let->value->type, t) == FIT_AS_IT_IS;
-}
-
 static bool may_move(Graph *g, const Let *let)
 {
     bool here =
         !g->for_code || (ptrmap_has(&g->used, let->var) && ptrmap_has(&g->stretches, let->var));
     return here && purity_movable(&g->purity, let->value) && !vague_of(&g->vague, let->value) &&
-           is_of_its_type(g, let) && (!g->for_code || total_of(&g->total, let->value));
+           types_as_it_is(g->cx, let->value->type, let->var->base.type) &&
+           (!g->for_code || total_of(&g->total, let->value));
 }
 
 static bool note_let(Rewriter *rw, const Expr *old, Expr **now)
@@ -126,7 +119,6 @@ static Function *to_graph(PassRun *run, const Def *def)
     purity_deinit(&g.purity);
     ptrmap_deinit(&g.values);
     vagueness_deinit(&g.vague);
-    ptrmap_deinit(&g.holders);
     ptrmap_deinit(&g.stretches);
     ptrmap_deinit(&g.used);
     totality_deinit(&g.total);

@@ -3,6 +3,17 @@
 #include "ir/ctx.h"
 #include "ir/op.h"
 #include "ir/walk.h"
+#include "typecheck/subsume.h"
+
+bool types_as_it_is(Ctx *cx, const Type *found, const Type *needed)
+{
+    if (!found || !needed || found == needed || type_find(found)->kind == TYPE_TENSOR)
+        return true;
+    PtrMap holders = {0};
+    Fit fit = type_fit(cx, &holders, found, needed);
+    ptrmap_deinit(&holders);
+    return fit != FIT_CALLED_AT_ONE && fit != FIT_INSIDE;
+}
 
 typedef struct Children {
     Expr *const *callee; /* NULL: the node is no call */

@@ -23,6 +23,10 @@ bool types_same_shape(const Type *a, const Type *b);
 /* Whether a tensor of the type (NULL: it is not known) has so many axes, with extents that are known and not 0. */
 bool type_has_extents(const Type *t, uint32_t rank);
 
+/* Whether a value of type `found` may stand where a variable of type `needed` does that is bound to it: not when it is a function of more types,
+ * or holds one, for what is made of it would be of others. NULL: it is not known, and the value may. */
+bool types_as_it_is(Ctx *cx, const Type *found, const Type *needed);
+
 /* What types mention, in the order in which they do. */
 typedef struct TypesOf {
     PtrMap seen; /* types */

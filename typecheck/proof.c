@@ -67,7 +67,11 @@ static bool proved(void *data, const Use *use)
     }
     Diag *d = diag_error(cx->diags, E0201_MISMATCH, span, "this is `%s`, but `%s` is needed",
                          type_str(cx, use->found), type_str(cx, use->needed));
-    diag_help(d, "what is needed can be called at any type: `fn [A](%%x: A) -> A { … }` is so");
+    const Type *found = type_find(use->found), *needed = type_find(use->needed);
+    if (found->kind == TYPE_FUNC && needed->kind == TYPE_FUNC && !found->n_params)
+        help_less(d, needed, found);
+    else
+        diag_help(d, "`:why` and `:explain types` in a session show where a type comes from");
     return false;
 }
 

@@ -606,8 +606,9 @@ static void help_bool(Diag *d, const Type *found)
                   dtype_is_float(found->dtype) ? "… != 0f" : "… != 0");
 }
 
-static void help_less(Diag *d, const Op *a, const Op *b)
+void help_less(Diag *d, const Type *needed, const Type *found)
 {
+    const Op *a = op_behind(needed), *b = op_behind(found);
     if (a && b)
         diag_help(d,
                   "`%s` and `%s` have types of their own; a function says which one is meant: "
@@ -618,6 +619,10 @@ static void help_less(Diag *d, const Op *a, const Op *b)
                   "`%s` does not take every type; a function says which one is meant: "
                   "`fn (%%x: Tensor[(2), float32]) { … }`",
                   a ? a->name : b->name);
+    else if (found->n_params > needed->n_params)
+        diag_help(d, "what is found can be called at more types, and what holds it could be given "
+                     "one that cannot; a function of the type that "
+                     "is needed calls it: `fn (%%x: int32) -> int32 { … }`");
     else
         diag_help(d, "what is needed can be called at any type: `fn [A](%%x: A) -> A { … }` is so");
 }
@@ -629,7 +634,7 @@ static void help_misfit(Checker *ck, Diag *d, const Type *found, const Type *nee
     if (d->helps || found->kind == TYPE_POISON)
         return;
     if (ck->misfit.kind == MISFIT_LESS) {
-        help_less(d, op_behind(ck->misfit.a), op_behind(ck->misfit.b));
+        help_less(d, ck->misfit.a, ck->misfit.b);
         return;
     }
     if (found->kind != TYPE_TENSOR || needed->kind != TYPE_TENSOR) {
