@@ -651,7 +651,12 @@ static Ssa make_block(Fn *f, const Type *type, bool tail)
     f->moved.n = 0;
     if (!v) {
         plan_flush(f); /* first: when it fails, the result has no owner yet */
-        v = tail && f->in->terms.lends_result ? lent_end(f, e) : fn_take_as(f, e, type);
+        bool lends = tail && f->in->terms.lends_result;
+        v = lends ? lent_end(f, e) : fn_take_as(f, e, type);
+        if (!lends &&
+            expr_as_var(
+                e)) /* what was not taken itself: a polymorphic function of which one of a single type was made */
+            release_if_dead(f, expr_as_var(e));
         if (f->wants_fields && !f->g->failed)
             v = fn_open_tuple(f, type, v);
     }

@@ -86,9 +86,12 @@ static Module *read_back(Examiner *x, const Buf *text)
 }
 
 /* A pass may drop the one annotation that said what the `A` of a `Nil` is; the text has no other place for it. What is found for it then may
- * be the parameter of another function, when the text of what had types is read. */
+ * be the parameter of another function, when the text of what had types is read. Of functions of higher rank more follows from what is written:
+ * which of two operators is meant, and what a parameter without a type is. */
 static bool lost_annotation(const Examiner *x, bool typed)
 {
+    if (x->may_refuse && x->passed)
+        return true;
     for (const Diag *d = x->cx.diags->first; d; d = d->next)
         if (d->severity >= SEVERITY_ERROR && d->code != E0208_UNSOLVED &&
             !(typed && d->code == E0215_SCOPE))

@@ -41,6 +41,34 @@ const Type *random_signature(Gen *g, uint32_t type_params, bool recursive, int d
     return type_func(g->cx, type_params, vars, n, args, result);
 }
 
+/* The type with `by` wherever it has `what`. */
+static const Type *replaced(Gen *g, const Type *t, const Type *what, const Type *by)
+{
+    if (type_equal(t, what))
+        return by;
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_VAR)
+        return t;
+    const Type *parts[8];
+    for (uint32_t i = 0; i < t->n; i++)
+        parts[i] = replaced(g, t->parts[i], what, by);
+    switch ((TypeKind)t->kind) {
+    case TYPE_TUPLE: return type_tuple(g->cx, t->n, parts);
+    case TYPE_REF: return type_ref(g->cx, parts[0]);
+    case TYPE_ADT: return type_adt(g->cx, t->def, t->n, parts);
+    case TYPE_FUNC:
+        return type_func(g->cx, t->n_params, t->params, t->n, parts,
+                         replaced(g, t->result, what, by));
+    default: return t;
+    }
+}
+
+const Type *more_general(Gen *g, const Type *t)
+{
+    const TypeVar *v = new_type_var(g);
+    const Type *f = replaced(g, t, t->parts[below(g, t->n)], type_var(g->cx, v));
+    return type_func(g->cx, 1, &v, f->n, f->parts, f->result);
+}
+
 /* ---- literals */
 
 static Expr *call_two(Gen *g, const char *name, Expr *a, Expr *b)
@@ -121,7 +149,7 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
     for (uint32_t i = 0; i < t->n_params; i++)
         vec_push(&g->vars, &g->scratch, vars[i]);
     for (uint32_t i = 0; i < t->n; i++) {
-        params[i] = fresh_var(g, g->higher && once_in(g, 5) ? NULL : own->parts[i]);
+        params[i] = fresh_var(g, g->higher && once_in(g, 25) ? NULL : own->parts[i]);
         learn(g, &params[i]->base, own->parts[i]);
     }
     g->level++;

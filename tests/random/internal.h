@@ -97,6 +97,8 @@ Expr *random_value(Gen *g, int size, const Type **t);
  * parameter down; `self` then says what it is called by. */
 Function *make_function(Gen *g, const Type *t, int size, Known *self);
 const Type *random_signature(Gen *g, uint32_t type_params, bool recursive, int depth);
+/* A polymorphic function type of which t, that of a function with arguments and without type parameters, is one. */
+const Type *more_general(Gen *g, const Type *t);
 /* A call of something known that gives t; NULL when there is none. */
 Expr *call_known(Gen *g, const Type *t, int size);
 /* The definitions of the program. */

@@ -35,9 +35,10 @@ void forget(Gen *g, size_t known)
 /* Whether a value of type t may be this one: it is of the type, or it is more, or, seldom, it only looks like it. */
 static bool will_do(Gen *g, const Type *known, const Type *t)
 {
-    if (!g->higher || known->kind != t->kind || known->n != t->n || t->kind == TYPE_VAR)
+    if (!g->higher || known->kind != t->kind || known->n != t->n || t->kind == TYPE_VAR ||
+        t->kind == TYPE_TENSOR)
         return type_equal(known, t);
-    return type_fit(g->cx, &g->holders, known, t) != FIT_NOT || once_in(g, 30);
+    return type_fit(g->cx, &g->holders, known, t) != FIT_NOT || once_in(g, 60);
 }
 
 static Expr *find_known(Gen *g, const Type *t)
@@ -324,12 +325,38 @@ static Expr *form_call(Gen *g, const Type *t, int size)
     uint32_t n = below(g, 3);
     for (uint32_t i = 0; i < n; i++)
         types[i] = random_type(g, 1);
-    Expr *callee = make(g, type_func(g->cx, 0, NULL, n, types, t), size / 2);
+    const Type *f = type_func(g->cx, 0, NULL, n, types, t);
+    Expr *callee = make(g, g->higher && n && once_in(g, 2) ? more_general(g, f) : f, size / 2);
     for (uint32_t i = 0; i < n; i++)
         args[i] = make(g, types[i], size / 2 / (int)n);
     drop_annotations(g, expr_as_function(callee));
     g->effects++;
     return expr_call(g->arena, NOWHERE, callee, n, args, NULL);
+}
+
+/* A polymorphic function whose code nobody knows where it is called, with functions of more types than it takes there; the result of one in between
+ * is of a single type, and its branches are of more. */
+static Expr *form_call_at_one(Gen *g, const Type *t, int size)
+{
+    if (!g->higher)
+        return NULL;
+    const Type *s = random_scalar(g), *f = type_func(g->cx, 0, NULL, 1, &s, s);
+    const Type *args[2] = {f, once_in(g, 2) ? f : random_type(g, 1)}, *branch[2];
+    const Type *taken = type_func(g->cx, 0, NULL, 2, args, t), *many = more_general(g, taken);
+    g->effects++;
+    Expr *callee = make(g, type_ref(g->cx, many), size / 2);
+    callee = expr_ref_read(g->arena, NOWHERE, callee);
+    Expr *values[2] = {NULL, make(g, args[1], size / 4)}, *arms[2];
+    for (int i = 0; i < 2; i++) {
+        branch[i] = more_general(g, f);
+        arms[i] = &make_function(g, branch[i], size / 8, NULL)->base;
+    }
+    Expr *either = expr_if(g->arena, NOWHERE, make(g, scalar_of(g, DT_BOOL), 2), arms[0], arms[1]);
+    Function *given = expr_function(g->arena, NOWHERE, (TypeVarList){0}, 0, NULL, NULL, f, either);
+    Var *v = fresh_var(g, NULL);
+    values[0] = once_in(g, 2) ? arms[0] : expr_call(g->arena, NOWHERE, &v->base, 0, NULL, NULL);
+    Expr *call = expr_call(g->arena, NOWHERE, callee, 2, values, NULL);
+    return values[0] == arms[0] ? call : make_let(g, v, &given->base, call);
 }
 
 static Expr *form_ref_read(Gen *g, const Type *t, int size)
@@ -405,7 +432,10 @@ static Expr *form_function(Gen *g, const Type *t, int size)
         count_form(g, op ? "an operator as a function" : "a constructor as a function");
     if (con || op)
         return g->higher && once_in(g, 2) ? (con ? con : op) : annotated(g, con ? con : op, t);
-    return &make_function(g, t, size, NULL)->base;
+    bool more = g->higher && t->n && !t->n_params && once_in(g, 3);
+    if (more)
+        count_form(g, "a function of more types than are wanted");
+    return &make_function(g, more ? more_general(g, t) : t, size, NULL)->base;
 }
 
 /* `grad(fn (…) { … })(…).0` and its like. */
@@ -471,6 +501,7 @@ static const Form forms[] = {
     {"projection of something in scope", 2, form_project_known},
     {"call of something in scope", 4, call_known},
     {"call of an expression", 2, form_call},
+    {"a call of a polymorphic value", 3, form_call_at_one},
     {"ref_read", 1, form_ref_read},
     {"ref_write and a sequence", 1, form_sequence},
     {"operator", 14, form_operator},

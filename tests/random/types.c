@@ -128,13 +128,13 @@ static const Type *random_data(Gen *g, int depth)
 static const Type *random_higher(Gen *g, int depth)
 {
     uint32_t k = depth > 0 ? below(g, 20) : 0;
-    if (k < 6)
+    if (k < 4)
         return random_scalar(g);
-    if (k < 8)
+    if (k < 6)
         return random_tuple(g, depth);
-    if (k < 10)
+    if (k < 7)
         return random_adt(g, depth);
-    if (k < 13)
+    if (k < 10)
         return type_ref(g->cx, random_type(g, depth - 1));
     if (k < 16)
         return random_func(g, depth);
