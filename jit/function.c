@@ -130,6 +130,25 @@ static Ssa open_at(Fn *f, const Val *val, const Type *type)
     return in ? fn_closure_at(f, in, val->at) : LLVMConstNull(f->g->ptr);
 }
 
+/* A polymorphic closure that nobody knows, wanted as one of a single type. */
+static bool is_wrapped_at(const Val *val, const Type *type)
+{
+    return val->at && !val->known && !val->atom && val->type && val->type->kind == TYPE_FUNC &&
+           val->type->n_params > 0 && type->kind == TYPE_FUNC && type->n_params == 0;
+}
+
+/* `fn (…) { %v(…) }` at the type, owned. */
+static Ssa wrapped_at(Fn *f, const Expr *atom, const Type *type)
+{
+    Gen *g = f->g;
+    const Function *fn = instance_eta(g, (Expr *)(uintptr_t)atom, NULL, type, f->here->span);
+    if (!fn)
+        return g->failed = true, LLVMConstNull(g->ptr);
+    Var *self = expr_var(&g->code->arena, f->here->span, expr_as_var(atom)->name, NULL);
+    Instance *in = instance_of_literal(f, fn, self);
+    return in ? fn_closure(f, in) : LLVMConstNull(g->ptr);
+}
+
 /* Whether the operand is no variable with a value of its own: then it is made anew, owned. */
 static bool is_new(Fn *f, const Expr *atom, const Type *type)
 {
@@ -138,7 +157,8 @@ static bool is_new(Fn *f, const Expr *atom, const Type *type)
     const Val *val = fn_val(f, atom);
     if (!val)
         return false;
-    return (!val->at && (val->known || val->atom)) || val->spread || is_open_at(val, type);
+    return (!val->at && (val->known || val->atom)) || val->spread || is_open_at(val, type) ||
+           is_wrapped_at(val, type);
 }
 
 static Ssa new_value(Fn *f, const Expr *atom, const Type *type)
@@ -148,6 +168,8 @@ static Ssa new_value(Fn *f, const Expr *atom, const Type *type)
         return atom_value(f, atom, type);
     if (is_open_at(val, type))
         return open_at(f, val, type);
+    if (is_wrapped_at(val, type))
+        return wrapped_at(f, atom, type);
     if (val->spread)
         return fn_closure_of_spread(f, val->known, fn_spread(f, atom));
     return val->known ? fn_closure(f, val->known) : atom_value(f, val->atom, type);
@@ -477,7 +499,10 @@ static Ssa alias(Fn *f, const Var *var, Expr *value)
     Val *old = fn_val(f, value);
     if (!old)
         return fn_take(f, value);
-    if (old->at && !is_of_type(f, old, fn_type(f, &var->base)))
+    const Type *type = fn_type(f, &var->base);
+    if (is_wrapped_at(old, type))
+        return fn_take_as(f, value, type);
+    if (old->at && !is_of_type(f, old, type))
         return NULL;
     Ssa at = old->at && !old->fixed ? fn_take(f, value) : NULL;
     Val *val = fn_bind(f, var, old->type, at);

@@ -307,35 +307,36 @@ static bool suits(void *data, const Use *use)
 {
     Gen *g = data;
     Fit fit = type_fit(g->cx, &g->holders, use->found, use->needed);
-    bool made = fit == FIT_CALLED_AT_ONE && use->slot;
+    ExprKind kind = use->value->kind;
+    bool elsewhere = kind == EXPR_CALL || kind == EXPR_TUPLE_GET || kind == EXPR_REF_READ;
+    bool made = fit == FIT_CALLED_AT_ONE && use->slot && !elsewhere;
     return fit == FIT_AS_IT_IS || fit == FIT_NOT || made ||
            gen_refuse(g, "a value of type `%s` stands where `%s` is wanted",
                       type_str(g->cx, use->found), type_str(g->cx, use->needed));
 }
 
-/* Those of a function inside are looked at when that is made. */
+/* Those of a function inside too: it may be made when the code runs, and then it is too late. */
 static WalkNext look_at_uses(void *data, const Expr *e)
 {
     Gen *g = data;
-    if (e->kind == EXPR_FUNCTION && e != &g->suited->base)
-        return WALK_SKIP;
+    if (e->kind == EXPR_FUNCTION)
+        ptrmap_put(&g->looked_at, e, g);
     return expr_uses(g->cx, e, suits, g) ? WALK_ON : WALK_STOP;
 }
 
 /* A polymorphic function has code once it is known at which types it is called: where it is used itself as one of a single type, that is made,
  * but what holds it is a value already. Of many instances the first one asks. */
-static bool uses_suit(Gen *g, const Function *fn)
+bool function_uses_suit(Gen *g, const Function *fn)
 {
     if (ptrmap_has(&g->looked_at, fn))
         return true;
     ptrmap_put(&g->looked_at, fn, g);
-    g->suited = fn;
     return ir_walk(&fn->base, look_at_uses, NULL, g);
 }
 
 bool function_make(Gen *g, Instance *in)
 {
-    if (!uses_suit(g, in->fn))
+    if (!function_uses_suit(g, in->fn))
         return false;
     Live *live = live_of(g, in);
     /* Each of its instructions is run once, as its kernels are. */

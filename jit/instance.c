@@ -604,13 +604,18 @@ Instance *instance_of_atom(Gen *g, const Expr *atom, const Type *type)
     in->params = (const Type **)(uintptr_t)type->parts;
     in->result = type->result;
     ptrmap_put(&g->unit->by_function, key, in);
+    /* It is made when the code runs, and then it is too late to refuse. */
+    const Def *def = global ? module_find(g->env, global->name) : NULL;
+    const Function *fn = def && def->fn ? definition_form(g, def) : NULL;
+    if (fn)
+        function_uses_suit(g, fn);
     return in;
 }
 
 /* ---- operators and constructors as values ----------------------------------------------------------------------- */
 
 /* `fn (%x0, …) { callee(%x0, …) }` at these types. */
-static const Function *eta(Gen *g, Expr *callee, const Attrs *attrs, const Type *type, Span span)
+const Function *instance_eta(Gen *g, Expr *callee, const Attrs *attrs, const Type *type, Span span)
 {
     Arena *a = &g->code->arena;
     Var **params = arena_new_array(g->arena, Var *, type->n + 1);
@@ -646,7 +651,7 @@ Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Ty
             return g->failed = true, NULL;
     }
     Expr *callee = op ? expr_op(a, span, op) : expr_con(a, span, con);
-    const Function *fn = eta(g, callee, attrs, type, span);
+    const Function *fn = instance_eta(g, callee, attrs, type, span);
     if (!fn)
         return g->failed = true, NULL;
     Instance *in = instance_new(g, fn, op ? op->name : con->name->text);

@@ -493,7 +493,6 @@ struct Gen {
         bridges; /* Type of a function -> Ssa: closures of it that are not compiled are called through this */
     PtrMap looked_at; /* functions: what they use suits */
     PtrMap holders; /* what def_only_holds found */
-    const Function *suited; /* the one that is looked at */
     PtrMap invokes; /* Type of a function -> Ssa: through this C calls closures of it */
     PtrMap abi; /* row -> Ssa */
     PtrMap drops[DROP_LEVELS]; /* Type -> Ssa: ends a value of it (drop.c) */
@@ -703,6 +702,8 @@ typedef struct GlobalUse {
 Instance *instance_of_global(Gen *g, const GlobalUse *use);
 /* Open when the function is polymorphic. */
 Instance *instance_of_literal(Fn *f, const Function *fn, Var *self);
+/* `fn (%x0, …) { callee(%x0, …) }` at a function type without type parameters, in A normal form. */
+const Function *instance_eta(Gen *g, Expr *callee, const Attrs *attrs, const Type *type, Span span);
 Instance *instance_of_row(Gen *g, const Op *op, const Constructor *con, const Type *type,
                           Span span);
 /* The function in A normal form, which is made once; NULL when a limit is hit. */
@@ -1013,6 +1014,8 @@ void fn_cut(Fn *f);
 
 /* function.c */
 bool function_make(Gen *g, Instance *in);
+/* Whether each value in the function is one of the type that it is used as, or code makes one of it; refuses otherwise. */
+bool function_uses_suit(Gen *g, const Function *fn);
 /* With the extents that are known. */
 const Type *fn_type(Fn *f, const Expr *e);
 Val *fn_val(Fn *f, const Expr *atom);
