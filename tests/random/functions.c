@@ -166,8 +166,8 @@ Function *make_function(Gen *g, const Type *t, int size, Known *self)
         kept[i] = vars[i];
     /* A polymorphic function that comes out of another is of one type, unless that is written. */
     bool many = own->result->kind == TYPE_FUNC && own->result->n_params > 0;
-    bool result =
-        (self && !g->higher) || (many && !once_in(g, 4)) || has_any(own->result) || !once_in(g, 3);
+    bool result = (self && !g->higher) || (many && !(g->higher && once_in(g, 4))) ||
+                  has_any(own->result) || !once_in(g, 3);
     return expr_function(g->arena, NOWHERE, (TypeVarList){kept, t->n_params}, t->n, params,
                          random_marks(g), result ? own->result : NULL, body);
 }
