@@ -43,6 +43,7 @@ typedef struct Unfold {
     bool waits; /* a body that is needed is not made yet */
     size_t unfolded; /* calls of literals */
     PtrMap inner; /* call by which a polymorphic literal calls itself -> NULL */
+    PtrMap mixed; /* Var of such a one that calls itself at other types than its own -> NULL */
 } Unfold;
 
 static WalkNext note_called(void *data, const Expr *e)
@@ -152,14 +153,28 @@ static const Function *polymorphic_literal(const Expr *e)
 typedef struct Inner {
     Unfold *u;
     const Expr *itself;
+    const Function *f;
 } Inner;
+
+static bool calls_at_own_types(const Function *f, const Call *call)
+{
+    bool own = call->type_args.n == f->type_params.n;
+    for (uint32_t i = 0; i < f->type_params.n && own; i++) {
+        const Type *t = type_find(call->type_args.at[i]);
+        own = t->kind == TYPE_VAR && t->var == f->type_params.at[i];
+    }
+    return own;
+}
 
 static WalkNext note_inner_call(void *data, const Expr *e)
 {
     Inner *inner = data;
     const Call *call = expr_as_call(e);
-    if (call && call->callee == inner->itself)
-        ptrmap_put(&inner->u->inner, e, NULL);
+    if (!call || call->callee != inner->itself)
+        return WALK_ON;
+    ptrmap_put(&inner->u->inner, e, NULL);
+    if (!calls_at_own_types(inner->f, call))
+        ptrmap_put(&inner->u->mixed, inner->itself, NULL);
     return WALK_ON;
 }
 
@@ -167,8 +182,9 @@ static bool note_inner_calls(Rewriter *rw, const Expr *old, Expr **now)
 {
     const Let *let = expr_as_let(old);
     (void)now;
-    if (let && polymorphic_literal(let->value))
-        ir_walk(let->value, note_inner_call, NULL, &(Inner){rw->data, &let->var->base});
+    const Function *f = let ? polymorphic_literal(let->value) : NULL;
+    if (f)
+        ir_walk(let->value, note_inner_call, NULL, &(Inner){rw->data, &let->var->base, f});
     return false;
 }
 
@@ -180,7 +196,7 @@ static Expr *put_instance(Rewriter *rw, const Call *was, const Call *is)
     Var *itself = expr_as_var(is->callee);
     const Function *f = polymorphic_literal(itself ? purity_value(&u->purity, is->callee) : NULL);
     if (!f || !uses(&f->base, itself) || f->type_params.n != was->type_args.n ||
-        u->size >= UNFOLDED_MOST || ptrmap_has(&u->inner, was))
+        u->size >= UNFOLDED_MOST || ptrmap_has(&u->inner, was) || ptrmap_has(&u->mixed, itself))
         return NULL;
     Var *own = expr_var(arena, is->callee->span, itself->name, NULL);
     Function *copy = own ? beta_instance(rw->cx, rw->module, f, was->type_args.at) : NULL;
@@ -353,6 +369,7 @@ static Function *unfold_once(Vjp *v, const Function *f, size_t *unfolded)
     Function *now = ok ? unfold_in(&u, f) : NULL;
     ptrmap_deinit(&u.index);
     ptrmap_deinit(&u.inner);
+    ptrmap_deinit(&u.mixed);
     *unfolded = u.unfolded;
     return now;
 }
