@@ -416,8 +416,8 @@ static Step *eta_closure(Prepare *p, const Expr *e)
     if (op) {
         set_op(p, apply, op->op, NULL);
         if (op->op->attrs && !attrs_are_needed(op->op->name, op->op->attrs)) {
-            apply->attrs = attrs_check(p->in->cx, &p->unit->arena, op->op->name, op->op->attrs,
-                                       NULL, e->span);
+            apply->attrs =
+                attrs_check(p->in->cx, &p->unit->arena, op->op->name, op->op->attrs, NULL, e->span);
             p->failed |= !apply->attrs;
         }
     } else {
