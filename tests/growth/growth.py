@@ -12,6 +12,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -263,6 +264,7 @@ class Counter:
             done = subprocess.run([self.relay, *words], input=typed, text=True, capture_output=True, env=env, timeout=SECONDS, check=False,
                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         except subprocess.TimeoutExpired:
+            shutil.rmtree(at)
             return None
         blocks, late = map(int, count.read_text().split()) if count.exists() else (0, 0)
         size = program.stat().st_size + len(done.stdout) + (out.stat().st_size if out.exists() else 0)
