@@ -37,8 +37,7 @@ static NestNode *fold_in(NestNode *node)
 
 static bool keeps_order(const Gpu *s, const NestNode *fold)
 {
-    return !s->m->reorders && (fold->fold == TE_SUM || fold->fold == TE_PROD) &&
-           dtype_is_float(fold->value->dtype);
+    return !s->m->reorders && !nest_is_position(fold->fold) && dtype_is_float(fold->value->dtype);
 }
 
 /* Whether threads along the loop would read side by side. */

@@ -422,11 +422,10 @@ static bool stores_evenly(Sched *s, const NestNode *loop)
     return true;
 }
 
-/* Sums of floats that are to be taken in the order in which they are written. */
+/* Sums of floats that are to be taken in the order in which they are written; and extremes, for of zeros of both signs the last one stays. */
 static bool keeps_order(const Sched *s, const NestNode *fold)
 {
-    return !s->m->reorders && (fold->fold == TE_SUM || fold->fold == TE_PROD) &&
-           dtype_is_float(fold->value->dtype);
+    return !s->m->reorders && !nest_is_position(fold->fold) && dtype_is_float(fold->value->dtype);
 }
 
 /* What folding the lanes of one vector costs at last, for each element: nothing beside the many elements of a long fold. */

@@ -563,7 +563,7 @@ static const char *check_passes(Examiner *x, Module *m, const Run *wanted)
 
 /* ---- infinities and NaN */
 
-/* Whether a float of the value is not finite. */
+/* Whether a float of the value is not finite, or a zero below zero: which of two zeros an extreme is depends on the order. */
 static bool has_unbounded(Value v)
 {
     TensorView t;
@@ -576,7 +576,8 @@ static bool has_unbounded(Value v)
     if (!value_view(&v, &t) || !dtype_is_float(t.t.dtype))
         return false;
     for (int64_t i = 0; i < t.t.size; i++) {
-        if (!isfinite(tensor_get_double(&t.t, i)))
+        double x = tensor_get_double(&t.t, i);
+        if (!isfinite(x) || (x == 0 && signbit(x)))
             return true;
     }
     return false;
