@@ -18,7 +18,8 @@ typedef struct Machine {
     bool exchanges; /* one instruction puts the bytes of the widest register into any order */
     bool
         transforms; /* sums of products may be computed by fast transforms, which round otherwise */
-    bool reorders; /* sums and extremes of floats may be taken in another order, sums by the library */
+    bool
+        reorders; /* sums and extremes of floats may be taken in another order, sums by the library */
 } Machine;
 
 /* The nest. `known[i]` is the tensor that input i always is, which lives longer, or NULL; what is made of such alone is computed once.
