@@ -466,7 +466,8 @@ static const struct TakenRow {
 } taken_rows[] = {
     {" Acos Acosh Asin Asinh Atan Atanh Cos Cosh Sin Sinh Tan Round Elu Selu HardSigmoid HardSwish "
      "Softplus Softsign ThresholdedRelu Mish AveragePool GlobalAveragePool GlobalMaxPool Conv "
-     "ConvTranspose InstanceNormalization GridSample LpNormalization Celu Det ",
+     "ConvTranspose InstanceNormalization GridSample LpNormalization Celu Det "
+     "NegativeLogLikelihoodLoss ",
      H | F},
     {" Ceil Floor Exp Log Sqrt Sigmoid Tanh Reciprocal Softmax LogSoftmax LayerNormalization "
      "BatchNormalization GroupNormalization LRN IsNaN IsInf LeakyRelu Gelu ",
