@@ -419,6 +419,14 @@ static OutValue *strided_slice(OutCall *c)
                    list_text(c, &axes), list_text(c, &steps));
 }
 
+/* The second argument as numbers of a type that ONNX looks up with. */
+static const char *positions(const OutCall *c)
+{
+    DType t = out_dtype(c, 1);
+    bool taken = dtype_eq(t, dtype_of(DT_INT64)) || dtype_eq(t, dtype_of(DT_INT32));
+    return taken ? "$1" : "Cast($1){to=7}";
+}
+
 /* An index out of range means the nearest; ONNX has none such. */
 static OutValue *take(OutCall *c)
 {
@@ -427,10 +435,7 @@ static OutValue *take(OutCall *c)
     if (out_int(c, "batch_dims", 0) != 0)
         return out_refuse(c, "axes that data and indices share");
     int64_t a = flat ? 0 : axis_of(c, "axis", out_rank(c, 0));
-    const char *data = flat ? "Reshape($0, #[-1])" : "$0", *at = "$1";
-    DType t = out_dtype(c, 1);
-    if (!dtype_eq(t, dtype_of(DT_INT64)) && !dtype_eq(t, dtype_of(DT_INT32)))
-        at = "Cast($1){to=7}";
+    const char *data = flat ? "Reshape($0, #[-1])" : "$0", *at = positions(c);
     if (is_text(c, "mode", "clip"))
         at = out_text(c,
                       "Cast(Max(Min(Cast(%s){to=7}, Sub(Gather(Shape(%s), #%lld), #1)), #0)){to=7}",
@@ -473,7 +478,7 @@ static OutValue *scatter_elements(OutCall *c)
 {
     if (str_is(out_string(c, "reduction"), "mean"))
         return out_refuse(c, "the mean of what is there and the updates");
-    return out_say(c, "ScatterElements($0, $1, $2){axis=$axis, reduction=\"%s\"}",
+    return out_say(c, "ScatterElements($0, %s, $2){axis=$axis, reduction=\"%s\"}", positions(c),
                    reduction(c, "reduction"));
 }
 
@@ -597,6 +602,20 @@ static OutValue *topk(OutCall *c)
     return out_tuple(c, 2, fields);
 }
 
+/* Of batch, channels and what is wanted of the others. Numbers where they are known: ONNX's checker does not look out of a branch for them. */
+static const char *all_extents(OutCall *c, const List *wanted)
+{
+    const Type *t = type_find(c->in[0]->type);
+    List all = {.n = 2 + wanted->n};
+    if (wanted->n < 0 || t->dims[0] < 0 || t->dims[1] < 0)
+        return out_text(c, "Concat(Slice(Shape($0), #[0], #[2]), #%s){axis=0}",
+                        list_text(c, wanted));
+    all.at[0] = t->dims[0];
+    all.at[1] = t->dims[1];
+    memcpy(all.at + 2, wanted->at, (size_t)wanted->n * sizeof *all.at);
+    return out_text(c, "#%s", list_text(c, &all));
+}
+
 /* Batch and channels stay what they are; the other extents are an attribute, or the second argument. */
 static OutValue *resize(OutCall *c)
 {
@@ -610,11 +629,11 @@ static OutValue *resize(OutCall *c)
     if (spatial < 1 || spatial > 3 || !is_text(c, "layout", layouts[spatial - 1]) ||
         str_is(way, "tf_crop_and_resize"))
         return out_refuse(c, "another layout than NCHW, or a part of the image");
-    const char *to = "Cast($1){to=7}";
+    const char *to = "Concat(Slice(Shape($0), #[0], #[2]), Cast($1){to=7}){axis=0}";
     if (c->n == 1) {
         for (; size.n > 0 && size.n < spatial; size.n++)
             size.at[size.n] = size.at[0];
-        to = out_text(c, "#%s", list_text(c, &size));
+        to = all_extents(c, &size);
     }
     bool near = str_is(method, "nearest_neighbor");
     const char *nearest = str_is(round, "floor")                ? "floor"
@@ -624,7 +643,7 @@ static OutValue *resize(OutCall *c)
                           : str_is(way, "asymmetric")           ? "floor"
                                                                 : "round_prefer_floor";
     return out_say(c,
-                   "Resize($0, _, _, Concat(Slice(Shape($0), #[0], #[2]), %s){axis=0})"
+                   "Resize($0, _, _, %s)"
                    "{mode=\"%s\", coordinate_transformation_mode=\"%.*s\", nearest_mode=\"%s\", "
                    "cubic_coeff_a=$cubic_alpha, exclude_outside=$cubic_exclude}",
                    to,
