@@ -737,11 +737,10 @@ bool type_equal_under(const Type *a, const Type *b, const TypeBijection *under)
 #define TYPE_TEXT_MOST ((size_t)256 << 10)
 #define TYPE_TEXT_MOST_IN_MESSAGE 1000
 
-/* Type parameters of a function type, as they are called inside. */
+/* A type parameter that has another name in the text. */
 typedef struct Called {
-    uint32_t n;
-    const TypeVar *const *params;
-    char **names; /* NULL for those that have their own */
+    const TypeVar *var;
+    char *name;
     const struct Called *outer;
 } Called;
 
@@ -754,41 +753,73 @@ typedef struct TypeText {
 static const char *called(const TypeText *x, const TypeVar *v)
 {
     for (const Called *c = x->called; c; c = c->outer)
-        for (uint32_t i = 0; i < c->n; i++)
-            if (c->params[i] == v)
-                return c->names[i] ? c->names[i] : v->name->text;
+        if (c->var == v)
+            return c->name;
     return x->style.var ? x->style.var(x->style.data, v) : v->name->text;
 }
 
-/* A name that one of a function's parameters could have. */
-typedef struct NameWanted {
+/* What a function type says of type parameters that are not its own, beside those that are. */
+typedef struct Clash {
     const TypeText *x;
-    const Type *function;
-    const char *name;
-} NameWanted;
+    PtrMap params, names; /* its own */
+    const char *name; /* that one of them could have */
+} Clash;
+
+static bool is_of_another(const Clash *c, const Type *t)
+{
+    return t->kind == TYPE_VAR && !ptrmap_has(&c->params, t->var);
+}
+
+static bool may_clash(const Type *t, const void *data)
+{
+    const Clash *c = data;
+    return is_of_another(c, t) &&
+           (ptrmap_has(&c->names, t->var->name) || called(c->x, t->var) != t->var->name->text);
+}
 
 static bool is_called_so(const Type *t, const void *data)
 {
-    const NameWanted *w = data;
-    return t->kind == TYPE_VAR && !binds(w->function, t->var) &&
-           strcmp(called(w->x, t->var), w->name) == 0;
+    const Clash *c = data;
+    return is_of_another(c, t) && strcmp(called(c->x, t->var), c->name) == 0;
 }
 
-/* A parameter is called something else where the function's type says of another one of its name, which it would stand for in the text. */
-static char *other_name(const TypeText *x, const Type *t, const TypeVar *v)
+/* A name that stands for no other one in the text; NULL: its own. */
+static char *other_name(Clash *c, const Type *t, const TypeVar *v)
 {
-    NameWanted w = {x, t, v->name->text};
     Buf name = {0};
-    for (unsigned i = 1; type_any(t, is_called_so, &w) && !name.failed; i++) {
+    c->name = v->name->text;
+    for (unsigned i = 1; type_any(t, is_called_so, c) && !name.failed; i++) {
         buf_clear(&name);
         buf_printf(&name, "%s%u", v->name->text, i);
-        w.name = buf_text(&name);
+        c->name = buf_text(&name);
     }
     char *other = name.n && !name.failed ? memory_try(name.n + 1) : NULL;
     if (other)
         memcpy(other, buf_text(&name), name.n + 1);
     buf_deinit(&name);
     return other;
+}
+
+/* The function's parameters that have other names, the last of them; `room` is for all. */
+static const Called *rename_params(const TypeText *x, const Type *t, Called *room)
+{
+    Clash c = {.x = x};
+    const Called *last = x->called;
+    for (uint32_t i = 0; i < t->n_params; i++) {
+        ptrmap_put(&c.params, t->params[i], room);
+        ptrmap_put(&c.names, t->params[i]->name, room);
+    }
+    bool any = type_any(t, may_clash, &c);
+    for (uint32_t i = 0; i < t->n_params && any; i++) {
+        char *name = other_name(&c, t, t->params[i]);
+        if (name) {
+            room[i] = (Called){t->params[i], name, last};
+            last = &room[i];
+        }
+    }
+    ptrmap_deinit(&c.params);
+    ptrmap_deinit(&c.names);
+    return last;
 }
 
 static void print_type(Buf *b, const Type *t, const TypeText *end);
@@ -826,25 +857,21 @@ static void print_tensor(Buf *b, const Type *t, const TypeStyle *style)
 
 static void print_func(Buf *b, const Type *t, const TypeText *end)
 {
-    buf_str(b, "fn ");
-    Called own = {t->n_params, t->params, NULL, end->called};
     TypeText inside = *end;
-    if (t->n_params) {
-        own.names = memory_zeroed(t->n_params, sizeof *own.names);
-        b->failed |= !own.names;
-        inside.called = own.names ? &own : end->called;
-    }
-    for (uint32_t i = 0; i < t->n_params && own.names; i++) {
-        own.names[i] = other_name(end, t, t->params[i]);
+    Called *room = t->n_params ? memory_zeroed(t->n_params, sizeof *room) : NULL;
+    b->failed |= t->n_params && !room;
+    if (room)
+        inside.called = rename_params(end, t, room);
+    buf_str(b, "fn ");
+    for (uint32_t i = 0; i < t->n_params; i++)
         buf_printf(b, "%s%s", i ? ", " : "[", called(&inside, t->params[i]));
-    }
     buf_str(b, t->n_params ? "](" : "(");
     print_list(b, t->n, t->parts, &inside);
     buf_str(b, ") -> ");
     print_type(b, t->result, &inside);
-    for (uint32_t i = 0; i < t->n_params && own.names; i++)
-        memory_free(own.names[i]);
-    memory_free(own.names);
+    for (uint32_t i = 0; i < t->n_params && room; i++)
+        memory_free(room[i].name);
+    memory_free(room);
 }
 
 static void print_type(Buf *b, const Type *t, const TypeText *end)
