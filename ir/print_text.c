@@ -368,7 +368,7 @@ static const Type *result_type(const Printer *p, const Function *f)
 typedef struct TypeNaming {
     Printer *p;
     Interner names;
-    PtrMap taken; /* Name -> itself: of one around */
+    PtrMap taken; /* Names of those around, as they are called */
     PtrMap numbers; /* Name -> the last number behind it */
 } TypeNaming;
 

@@ -213,9 +213,9 @@ bool unify_dim(Dim a, Dim b, Dim *out);
 const Type *unify(Checker *ck, const Type *a, const Type *b, Widen widen, Flow flow);
 /* The same for a reason, which the story tells and a message about the failure shows. */
 const Type *unify_by(Checker *ck, Rule rule, const Type *a, const Type *b, Widen widen, Flow flow);
-/* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 /* What to do where a function is of fewer types than the one that is needed, or of more and may not be. Both are function types. */
 void help_less(Diag *d, const Type *needed, const Type *found);
+/* E0201 at the span for the last failure. `what` names what has type `found`: "the condition"; `needed` comes after "expected". */
 Diag *report_misfit(Checker *ck, Span span, const char *what, const Type *found,
                     const Type *needed);
 /* Two definitions of one name print alike: says so, and what to do. False for others. */
